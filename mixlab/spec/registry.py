@@ -1,0 +1,39 @@
+"""Settings that rooms declare beside their use, found by name."""
+
+from pydantic import BaseModel
+
+from mixlab import MixlabError
+from mixlab.spec.errors import nearest
+
+_MODELS: dict[str, type[BaseModel]] = {}
+
+
+def register(name: str, model: type[BaseModel]) -> None:
+    """Make `model` known under `name` (dotted, such as `train.arm`).
+
+    Raises:
+        MixlabError: another model holds the name.
+    """
+    known = _MODELS.setdefault(name, model)
+    if known is not model:
+        raise MixlabError(
+            f"settings {name!r} are registered by {known.__module__}.{known.__qualname__} already; "
+            "choose another name"
+        )
+
+
+def registered(name: str) -> type[BaseModel]:
+    """The model registered under `name`.
+
+    Raises:
+        MixlabError: nothing is; the nearest name is shown.
+    """
+    try:
+        return _MODELS[name]
+    except KeyError:
+        raise MixlabError(f"no settings named {name!r}{nearest(name, _MODELS)}") from None
+
+
+def registered_names() -> list[str]:
+    """All registered names, sorted."""
+    return sorted(_MODELS)

@@ -1,0 +1,166 @@
+"""Whole files or none: write aside in the same folder, flush to disk, rename.
+
+A rename within one file system is atomic, and flushing the folder afterwards makes the new name
+itself survive a power cut. Temporary names carry host, process id and process start time, so that a
+later start knows which ones nobody is writing any more.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from mixlab.store.space import disk_errors
+
+_PREFIX = ".aside-"
+_FOREIGN_HOST_SECONDS = 24 * 3600.0
+
+
+def _start_ticks(pid: int) -> str:
+    """Start time of a process in clock ticks since boot, "0" where /proc does not tell."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return "0"
+    return stat.rpartition(")")[2].split()[19]
+
+
+def _host() -> str:
+    return sha256(socket.gethostname().encode()).hexdigest()[:8]
+
+
+def _aside(path: Path) -> Path:
+    pid = os.getpid()
+    return path.parent / (
+        f"{_PREFIX}{_host()}-{pid}-{_start_ticks(pid)}-{secrets.token_hex(4)}-{path.name[-60:]}"
+    )
+
+
+def _alive(name: str, path: Path) -> bool:
+    """Whether the process that made this temporary name still runs."""
+    parts = name.removeprefix(_PREFIX).split("-", 4)
+    if len(parts) < 5:
+        return False
+    host, pid_text, ticks = parts[:3]
+    if host != _host():
+        return time.time() - path.lstat().st_mtime < _FOREIGN_HOST_SECONDS
+    pid = int(pid_text)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return ticks == _start_ticks(pid)
+
+
+def clean_temporaries(folder: str | os.PathLike[str]) -> int:
+    """Remove what dead writers left in `folder` (not below it); the number removed."""
+    removed = 0
+    root = Path(folder)
+    if not root.is_dir():
+        return 0
+    for path in root.iterdir():
+        if not path.name.startswith(_PREFIX) or _alive(path.name, path):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+        removed += 1
+    return removed
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush a folder's list of names to disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError:  # some network file systems cannot flush a folder; the rename still holds
+        pass
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a path to write aside; when the block ends well it becomes `path`, else it is removed.
+
+    Raises:
+        MixlabError: the disk is full or the folder refuses writing.
+    """
+    target = Path(path)
+    aside = _aside(target)
+    with disk_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield aside
+            with aside.open("rb+") as handle:
+                os.fsync(handle.fileno())
+            aside.replace(target)
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
+        sync_folder(target.parent)
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> Path:
+    """Write `data` to `path` whole or not at all; returns the path."""
+    with atomic_file(path) as aside:
+        aside.write_bytes(data)
+    return Path(path)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> Path:
+    """Write `text` as UTF-8 to `path` whole or not at all; returns the path."""
+    return write_bytes(path, text.encode())
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> Path:
+    """Write `value` as indented JSON, whole or not at all. NaN is refused (it is not JSON)."""
+    return write_text(
+        path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+    )
+
+
+@contextmanager
+def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield an empty folder aside; when the block ends well it is renamed to `path`.
+
+    A folder that already stands at `path` is replaced: moved aside, then removed once the new one
+    is in place. Leftovers of killed writers beside `path` are cleaned first.
+
+    Raises:
+        MixlabError: the disk is full or the parent refuses writing.
+    """
+    target = Path(path)
+    with disk_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        clean_temporaries(target.parent)
+        aside = _aside(target)
+        aside.mkdir()
+        try:
+            yield aside
+            for root, _, files in os.walk(aside):
+                for name in files:
+                    with (Path(root) / name).open("rb+") as handle:
+                        os.fsync(handle.fileno())
+                sync_folder(Path(root))
+            if target.exists():
+                old = _aside(target)
+                target.rename(old)
+                aside.rename(target)
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                aside.rename(target)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+        sync_folder(target.parent)

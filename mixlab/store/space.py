@@ -1,0 +1,59 @@
+"""Free space, and a full disk told in one sentence."""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mixlab import MixlabError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+def _readable(size: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError("unreachable")
+
+
+def check_free_space(path: str | os.PathLike[str], needed: int) -> None:
+    """Raise unless the file system of `path` has `needed` bytes free.
+
+    `path` need not exist yet: the nearest existing parent is asked.
+
+    Raises:
+        MixlabError: naming the path, what is free, what is needed and how to mend it.
+    """
+    target = Path(path).absolute()
+    existing = next(p for p in (target, *target.parents) if p.exists())
+    free = shutil.disk_usage(existing).free
+    if free < needed:
+        raise MixlabError(
+            f"not enough room for {target}: {_readable(free)} free, {_readable(needed)} needed. "
+            "Free some space, or choose another disk with --out (results) or "
+            "MIXLAB_HOME (caches)."
+        )
+
+
+@contextmanager
+def disk_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn a full or read-only disk met while writing `path` into a MixlabError with the mend."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise MixlabError(
+                f"the disk is full: could not write {path}. No half-written file was left. Free "
+                "some space and start the same command again; finished runs are kept."
+            ) from error
+        if error.errno in _REFUSED:
+            raise MixlabError(
+                f"no permission to write {path} ({os.strerror(error.errno or 0)}). Choose a folder "
+                "that you own with --out, or set MIXLAB_HOME for caches."
+            ) from error
+        raise
