@@ -1,0 +1,161 @@
+"""From the study's `scores` to one table of items by runs; whatever does not pair is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from mixlab import MixlabError
+
+TEXT = ("knowledge", "procedure", "format")
+ASIDE = ("never_taught", "refresh")
+NEEDED = ("run", "construct", "task", "item", "cluster", "split", "role", "condition", "protocol")
+
+
+class UnpairedError(MixlabError):
+    """Scores that cannot be compared; the message says what was found and how to mend it."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One question asked of every run: a construct, or the part of it with the given roles."""
+
+    key: str
+    construct: str
+    roles: tuple[str, ...]
+    label: str
+
+    @property
+    def is_text(self) -> bool:
+        """True for skills that the text reference can have."""
+        return self.construct in TEXT
+
+
+LABELS = {
+    "knowledge": "Knowledge",
+    "procedure": "Procedure",
+    "format": "Format",
+    "vision": "Vision",
+    "control": "Negative control",
+}
+
+
+def lines(scores: pd.DataFrame) -> list[Line]:
+    """The lines of a study in reading order: rehearsed and unrehearsed items of a construct apart.
+
+    `tested` items stood in no arm's text rows, so they are the unrehearsed ones. `never_taught`
+    and `refresh` items are left out: the reference never knew the first, operators train on the
+    second.
+    """
+    found: list[Line] = []
+    pairs = scores.loc[:, ["construct", "role"]].drop_duplicates()
+    names = [str(c) for c in pairs["construct"].unique()]
+    order = [c for c in LABELS if c in names] + sorted(c for c in names if c not in LABELS)
+    for construct in order:
+        roles = {str(r) for r in pairs.loc[pairs["construct"] == construct, "role"].fillna("")}
+        label = LABELS.get(construct, construct)
+        if {"rehearsed", "tested"} <= roles:
+            found.append(
+                Line(f"{construct}/tested", construct, ("tested",), f"{label}, unrehearsed")
+            )
+            found.append(
+                Line(f"{construct}/rehearsed", construct, ("rehearsed",), f"{label}, rehearsed")
+            )
+            continue
+        kept = tuple(sorted(roles - set(ASIDE))) or tuple(sorted(roles))
+        found.append(Line(construct, construct, kept, label))
+    return found
+
+
+def text_lines(found: Iterable[Line]) -> list[Line]:
+    """The lines that make up the text score: each text construct once, by its unrehearsed items."""
+    return [line for line in found if line.is_text and not line.key.endswith("/rehearsed")]
+
+
+def check(scores: pd.DataFrame) -> pd.DataFrame:
+    """The same table, or an error that names the first offending rows.
+
+    Raises on missing columns, missing or non-finite scores and scores outside [0, 1].
+    """
+    missing = [c for c in (*NEEDED, "score") if c not in scores.columns]
+    if missing:
+        raise UnpairedError(f"the scores table lacks the columns {missing}")
+    value = pd.to_numeric(scores["score"], errors="coerce").to_numpy(dtype=float)
+    bad = ~np.isfinite(value) | (value < 0) | (value > 1)
+    if bad.any():
+        rows = scores.loc[bad, ["run", "task", "item", "score"]].head(3).to_dict("records")
+        raise UnpairedError(
+            f"{int(bad.sum())} scores are not numbers in [0, 1], for example {rows}; "
+            "score these runs again"
+        )
+    return scores
+
+
+def rows_of(
+    scores: pd.DataFrame,
+    line: Line,
+    *,
+    split: str = "test",
+    operator: str = "none",
+    alpha: float | None = None,
+    permuted: bool = False,
+) -> pd.DataFrame:
+    """Rows of one line under one state of the models (operator, alpha, condition)."""
+    keep = (scores["construct"] == line.construct) & (scores["split"] == split)
+    keep &= scores["role"].fillna("").isin(line.roles)
+    if "operator" in scores.columns:
+        keep &= scores["operator"].fillna("none") == operator
+    if operator != "none" and alpha is not None:
+        keep &= np.isclose(scores["alpha"].astype(float), alpha)
+    if line.construct == "vision":
+        keep &= scores["condition"] == ("permuted" if permuted else "image")
+    else:
+        keep &= scores["condition"] != "permuted"
+    return scores.loc[keep]
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Scores [items, runs] of one line with the cluster of each item; no cell is missing."""
+
+    line: Line
+    table: pd.DataFrame
+    clusters: pd.Series
+
+    def column(self, run: str) -> np.ndarray:
+        """The scores of one run, float [items], in the table's item order."""
+        return self.table[run].to_numpy(dtype=float)
+
+
+def pair_items(rows: pd.DataFrame, line: Line, runs: Sequence[str]) -> Paired:
+    """Items by runs. Raises when an item is missing from a run or stands there twice."""
+    rows = rows.loc[rows["run"].isin(list(runs))]
+    key = ["task", "item"]
+    twice = rows.duplicated([*key, "run"], keep=False)
+    if twice.any():
+        first = rows.loc[twice, ["run", *key, "protocol"]].head(4).to_dict("records")
+        raise UnpairedError(
+            f"{line.label}: {int(twice.sum())} rows score an item of a run more than once, for "
+            f"example {first}; keep one protocol and one step a run"
+        )
+    absent = [run for run in runs if run not in set(rows["run"])]
+    if absent:
+        raise UnpairedError(f"{line.label}: no scores for the runs {absent}; score them first")
+    table = rows.pivot(index=key, columns="run", values="score").loc[:, list(runs)]
+    holes = table.isna()
+    if holes.to_numpy().any():
+        named = [
+            f"{run}: {', '.join(str(i[1]) for i in table.index[holes[run].to_numpy()][:5])}"
+            f" ({int(holes[run].sum())} in all)"
+            for run in runs
+            if holes[run].any()
+        ]
+        raise UnpairedError(
+            f"{line.label}: runs were not scored on the same items, so they cannot be compared. "
+            f"Missing items, by run: {'; '.join(named)}. Score the runs on the same item files."
+        )
+    clusters = rows.drop_duplicates(key).set_index(key)["cluster"].astype(str)
+    return Paired(line, table.astype(float), clusters.loc[table.index])
