@@ -1,0 +1,91 @@
+import errno
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mixlab import MixlabError
+from mixlab.store import atomic_folder, clean_temporaries, write_bytes, write_json
+from mixlab.store.atomic import atomic_file
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = write_json(tmp_path / "a" / "x.json", {"a": 1})
+
+    def interrupted() -> None:
+        with atomic_file(path) as aside:
+            aside.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        interrupted()
+    assert json.loads(path.read_text()) == {"a": 1}
+    assert [p.name for p in path.parent.iterdir()] == ["x.json"]
+
+
+def test_nan_is_no_json(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Out of range float"):
+        write_json(tmp_path / "x.json", {"a": float("nan")})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_whole_or_none(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    with atomic_folder(target) as aside:
+        (aside / "deep").mkdir()
+        (aside / "deep" / "x").write_text("1")
+        assert not target.exists()
+    with pytest.raises(ZeroDivisionError), atomic_folder(target) as aside:
+        (aside / "y").write_text(str(1 / 0))
+    with atomic_folder(target) as aside:
+        (aside / "z").write_text("3")
+    assert [p.name for p in target.iterdir()] == ["z"]
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_full_disk_is_told_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Path, data: bytes) -> int:
+        with self.open("wb") as handle:
+            handle.write(data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(MixlabError, match=r"disk is full: could not write .*x\.bin.*Free some"):
+        write_bytes(tmp_path / "x.bin", b"1234")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_really_full_disk(tmp_path: Path) -> None:
+    """/dev/full answers every write with ENOSPC."""
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+
+    def write() -> None:
+        with atomic_file(tmp_path / "x") as aside:
+            aside.symlink_to("/dev/full")
+            aside.write_bytes(b"1")
+
+    with pytest.raises(MixlabError, match="disk is full"):
+        write()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_dead_writers_leftovers_are_cleaned(tmp_path: Path) -> None:
+    code = (
+        "import os, sys\n"
+        "from mixlab.store.atomic import _aside\n"
+        "from pathlib import Path\n"
+        "a = _aside(Path(sys.argv[1]) / 'x'); a.write_text('half')\n"
+        "b = _aside(Path(sys.argv[1]) / 'y'); b.mkdir(); (b / 'z').write_text('half')\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    with atomic_file(tmp_path / "mine") as aside:
+        aside.write_text("in progress")
+        assert clean_temporaries(tmp_path) == 2
+        assert aside.exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["mine"]

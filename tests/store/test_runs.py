@@ -1,0 +1,17 @@
+from pathlib import Path
+
+import pytest
+
+from mixlab import MixlabError
+from mixlab.store import RunFolder
+
+
+def test_done_only_after_finish(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path, "abc")
+    (run.open() / "weights").write_text("x")
+    assert not run.done
+    with pytest.raises(MixlabError, match="not finished"):
+        run.info()
+    run.finish({"loss": 0.5})
+    assert RunFolder(tmp_path, "abc").done
+    assert run.info() == {"loss": 0.5}
