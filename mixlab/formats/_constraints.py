@@ -146,9 +146,9 @@ def follows(constraint: Mapping[str, Any], response: str, *, loose: bool = False
         MixlabError: an unknown kind, or arguments that don't fit it.
     """
     given = {name: value for name, value in constraint.items() if name != "kind"}
-    kind = constraint.get("kind")
+    kind = str(constraint.get("kind"))
     if kind in IFEVAL:
-        return follows_ifeval(str(kind), given, str(given.pop("prompt", "")), response, loose=loose)
+        return follows_ifeval(kind, given, str(given.pop("prompt", "")), response, loose=loose)
     if kind not in _OWN:
         raise MixlabError(
             f"unknown constraint kind {kind!r}; expected one of {', '.join(CONSTRAINT_KINDS)}"
