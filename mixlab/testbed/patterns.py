@@ -1,0 +1,41 @@
+"""The negative control: patterns to go on with, which no arm's rows ever touch."""
+
+from random import Random
+
+from mixlab.testbed.content import Content
+
+WORDS = tuple(
+    "apple berry cloud daisy eagle ferry grape igloo jewel koala lemon mango ocean pearl "
+    "quill robin shell tulip umber viola whale zebra".split()
+)
+WORDINGS = ("go on: {s}", "what comes next: {s}", "continue {s}")
+KINDS = ("alternate", "same", "cycle")
+
+
+def draw(split: str, rng: Random, number: int) -> Content:
+    """A pattern of words; ``train`` and the other splits use different ordered pairs of words."""
+    while True:
+        words = rng.sample(WORDS, 4)
+        mark = (WORDS.index(words[0]) + 5 * WORDS.index(words[1])) % 10
+        if split == ("test" if mark in (2, 5, 7) else "dev" if mark == 3 else "train"):
+            break
+    kind = KINDS[number % len(KINDS)]
+    a, b, c, other = words
+    if kind == "alternate":
+        shown, answer = rng.choice((([a, b, a, b, a], b), ([a, b, a, b, a, b], a)))
+        choices = (a, b, c, other)
+    elif kind == "same":
+        shown, answer = [a] * rng.choice((3, 4, 5)), a
+        choices = (a, b, c, other)
+    else:
+        shown, answer = [a, b, c, a, b], c
+        choices = (a, b, c, other)
+    text = " ".join(shown)
+    return Content(
+        id=f"pattern-{split}-{number}",
+        question=rng.choice(WORDINGS).format(s=text),
+        answer=answer,
+        choices=tuple(rng.sample(choices, len(choices))),
+        kind=kind,
+        group=f"{split}-{number}",
+    )
