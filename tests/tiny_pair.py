@@ -1,4 +1,4 @@
-"""A random Llama and a random Llava around the same shapes, as Hugging Face folders, in a second."""
+"""A random Llama and a random Llava of the same shapes, as Hugging Face folders."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def distinct_tensors(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tenso
 
 
 def digest_state(state: Mapping[str, torch.Tensor]) -> str:
-    """sha256 (first 16 hex digits) over name, dtype, shape and bytes, whatever the order of `state`.
+    """First 16 hex digits of sha256 over name, dtype, shape and bytes, in any order of `state`.
 
     Tied tensors count once, so a state dict and the file that transformers makes of it agree.
     """
@@ -42,7 +42,7 @@ def digest_state(state: Mapping[str, torch.Tensor]) -> str:
         label = f"{name}|{str(data.dtype).removeprefix('torch.')}|{list(data.shape)}|"
         part = hashlib.sha256(label.encode())
         if data.numel():
-            part.update(data.reshape(-1).view(torch.uint8).numpy())
+            part.update(data.reshape(-1).view(torch.uint8).numpy().data)
         parts.append(part.digest())
     return hashlib.sha256(b"".join(sorted(parts))).hexdigest()[:16]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mixlab.spec import MixlabError
 
@@ -17,7 +17,7 @@ _REFERENCE_TYPE = {
     "qwen2_5_vl_text": "qwen2",
     "qwen3_vl_text": "qwen3",
 }
-_ROPE_OF_IMAGES = {"mrope_section", "mrope_interleaved"}
+ROPE_OF_IMAGES = {"mrope_section", "mrope_interleaved"}
 
 
 def backbone_state(model: PreTrainedModel) -> dict[str, torch.Tensor]:
@@ -153,20 +153,22 @@ def _causal(
     for key in ("model_type", "architectures", "transformers_version"):
         values.pop(key, None)
     if config_class is not type(text) and isinstance(values.get("rope_parameters"), dict):
-        rope = {k: v for k, v in values["rope_parameters"].items() if k not in _ROPE_OF_IMAGES}
+        rope = {k: v for k, v in values["rope_parameters"].items() if k not in ROPE_OF_IMAGES}
         if rope.get("rope_type") == "mrope":
             rope["rope_type"] = "default"
         values["rope_parameters"] = rope
     config = config_class.from_dict(values)
-    config.tie_word_embeddings = _tied(vlm)
+    config.tie_word_embeddings = tied(vlm)
     config.dtype = vlm.dtype
     config._attn_implementation = text._attn_implementation
-    cls = MODEL_FOR_CAUSAL_LM_MAPPING[config_class]
+    cls: Any = MODEL_FOR_CAUSAL_LM_MAPPING[config_class]
     return config, cls[0] if isinstance(cls, tuple) else cls
 
 
-def _tied(vlm: PreTrainedModel) -> bool:
-    head, table = vlm.get_output_embeddings(), vlm.get_input_embeddings()
+def tied(model: PreTrainedModel) -> bool:
+    """Whether the output head is the embedding itself, in memory."""
+    head: Any = model.get_output_embeddings()
+    table: Any = model.get_input_embeddings()
     return head is not None and head.weight.data_ptr() == table.weight.data_ptr()
 
 

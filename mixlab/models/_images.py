@@ -121,8 +121,9 @@ class ImageReader:
         import torch
 
         values = torch.from_numpy(pixels)[None].to(model.device, model.dtype)
+        read: Any = model.get_image_features
         with torch.no_grad():
-            features = model.get_image_features(pixel_values=values, return_dict=True)
+            features = read(pixel_values=values, return_dict=True)
         return sum(len(f) for f in features.pooler_output)
 
     def _pixels(self, image: Image.Image, where: str) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mixlab.checkpoint import digest_state, read_header, weight_files
 from mixlab.models._backbone import backbone_state
@@ -64,7 +64,7 @@ def load_model(
     kind = _kind(config, path)
     for file in weight_files(path):
         read_header(file)
-    auto = transformers.AutoModelForCausalLM
+    auto: Any = transformers.AutoModelForCausalLM
     if kind == "vlm":
         auto = transformers.AutoModelForImageTextToText
     if dtype not in {"float32", "bfloat16", "float16"}:

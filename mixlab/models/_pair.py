@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mixlab.models._backbone import _ROPE_OF_IMAGES, backbone_state, vocabulary_names
+from mixlab.models._backbone import ROPE_OF_IMAGES, backbone_state, tied, vocabulary_names
 from mixlab.spec import MixlabError
 
 if TYPE_CHECKING:
@@ -55,20 +55,19 @@ def check_pair(
         fits = name in rows and mine[1:] == its[1:] and mine[0] >= its[0]
         if mine != its and not fits:
             found.append(f"tensor {name}: backbone {list(mine)}, reference {list(its)}")
-    if _tied(ours) != _tied(theirs):
+    if tied(ours) != tied(theirs):
         words = {True: "tied to the embedding", False: "separate"}
-        found.append(f"lm_head: backbone {words[_tied(ours)]}, reference {words[_tied(theirs)]}")
+        found.append(f"lm_head: backbone {words[tied(ours)]}, reference {words[tied(theirs)]}")
     encoders = getattr(vlm, "encoder", None), getattr(reference, "encoder", None)
     if all(encoders):
-        found += _tokens(*encoders, theirs.get_input_embeddings().weight.shape[0])
+        found += _tokens(*encoders, _rows(theirs))
     if found:
         raise MixlabError(
             f"the backbone of {_name(vlm)} and the reference {_name(reference)} do not match in "
             f"{len(found)} ways:\n  " + "\n  ".join(found) + "\n"
             "Choose the LM that this VLM was built on, or one of its architecture and size."
         )
-    shared = theirs.get_input_embeddings().weight.shape[0]
-    return PairReport(shared, ours.get_input_embeddings().weight.shape[0] - shared, len(state))
+    return PairReport(_rows(theirs), _rows(ours) - _rows(theirs), len(state))
 
 
 def _configs(ours: PretrainedConfig, theirs: PretrainedConfig) -> list[str]:
@@ -86,15 +85,10 @@ def _configs(ours: PretrainedConfig, theirs: PretrainedConfig) -> list[str]:
 
 def _rope(config: PretrainedConfig) -> dict[str, Any]:
     rope = dict(getattr(config, "rope_parameters", None) or {})
-    kept = {k: v for k, v in rope.items() if k not in _ROPE_OF_IMAGES and v is not None}
+    kept = {k: v for k, v in rope.items() if k not in ROPE_OF_IMAGES and v is not None}
     if kept.get("rope_type") == "mrope":
         kept["rope_type"] = "default"
     return kept
-
-
-def _tied(model: PreTrainedModel) -> bool:
-    head, table = model.get_output_embeddings(), model.get_input_embeddings()
-    return head is not None and head.weight.data_ptr() == table.weight.data_ptr()
 
 
 def _tokens(vlm: Any, reference: Any, rows: int) -> list[str]:
@@ -109,9 +103,14 @@ def _tokens(vlm: Any, reference: Any, rows: int) -> list[str]:
     ]
 
 
+def _rows(model: PreTrainedModel) -> int:
+    table: Any = model.get_input_embeddings()
+    return table.weight.shape[0]
+
+
 def _model(model: LoadedModel | PreTrainedModel) -> PreTrainedModel:
     # Not by the attribute `model`: a causal LM has one too, its decoder.
-    return model.model if hasattr(model, "encoder") else model  # type: ignore
+    return model.model if hasattr(model, "encoder") else model  # type: ignore[return-value]
 
 
 def _name(model: LoadedModel | PreTrainedModel) -> str:

@@ -19,7 +19,7 @@ Messages = Sequence[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Example:
-    """A training row: ids int32 [T], supervised bool [T], pixel_values float32 [C, H, W] or None."""
+    """A training row: ids int32 [T], supervised bool [T], pixels float32 [C, H, W] or None."""
 
     input_ids: np.ndarray
     supervised: np.ndarray

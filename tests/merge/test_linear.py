@@ -1,0 +1,90 @@
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mixlab.merge import linear
+from mixlab.spec import MixlabError
+
+ALPHAS = st.floats(0, 1)
+DTYPES = st.sampled_from([torch.float32, torch.float16, torch.bfloat16, torch.float64])
+SHAPES = st.sampled_from([(1,), (7,), (3, 5), (2, 3, 4)])
+
+
+def bits(tensor: torch.Tensor) -> list[int]:
+    return tensor.contiguous().reshape(-1).view(torch.uint8).tolist()
+
+
+def draw(shape: tuple[int, ...], seed: int, dtype: torch.dtype) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator).to(dtype)
+
+
+def test_alpha_weighs_the_tuned_model():
+    theta = linear(torch.tensor([0.0, 4.0]), torch.tensor([8.0, 4.0]), 0.25)
+    assert theta.tolist() == [2.0, 4.0]
+
+
+@settings(deadline=None)
+@given(SHAPES, st.integers(0, 9), ALPHAS, DTYPES)
+def test_a_model_with_itself_is_itself_bit_for_bit(shape, seed, alpha, dtype):
+    x = draw(shape, seed, dtype)
+    x.reshape(-1)[0] = -0.0
+    assert bits(linear(x, x.clone(), alpha)) == bits(x)
+
+
+@settings(deadline=None)
+@given(SHAPES, st.integers(0, 9), DTYPES)
+def test_ends_are_exact_and_new(shape, seed, dtype):
+    a, b = draw(shape, seed, dtype), draw(shape, seed + 1, dtype)
+    assert bits(linear(a, b, 0)) == bits(a)
+    assert bits(linear(a, b, 1)) == bits(b)
+    assert linear(a, b, 0).data_ptr() != a.data_ptr()
+    assert linear(a, b, 1).data_ptr() != b.data_ptr()
+
+
+@settings(deadline=None)
+@given(SHAPES, st.integers(0, 9), ALPHAS, DTYPES)
+def test_half_precision_is_one_rounding_of_float64(shape, seed, alpha, dtype):
+    a, b = draw(shape, seed, dtype), draw(shape, seed + 1, dtype)
+    exact = (1 - alpha) * a.double() + alpha * b.double()
+    # One unit in the last place of float32 before, half a unit of `dtype` after.
+    error = (linear(a, b, alpha).double() - exact).abs()
+    unit = torch.finfo(dtype).eps / 2 + 4 * torch.finfo(torch.float32).eps
+    scale = torch.maximum(a.double().abs(), b.double().abs())
+    assert bool((error <= unit * scale + torch.finfo(dtype).tiny).all())
+
+
+@settings(deadline=None, max_examples=30)
+@given(SHAPES, st.integers(0, 9), st.floats(0.01, 0.99))
+def test_agrees_with_mergekit(shape, seed, alpha):
+    from mergekit.merge_methods.api import merge_tensors
+
+    a, b = draw(shape, seed, torch.float32), draw(shape, seed + 1, torch.float32)
+    theirs = merge_tensors([a, b], "linear", parameters={"weight": [1 - alpha, alpha]})
+    torch.testing.assert_close(linear(a, b, alpha), theirs, rtol=1e-6, atol=1e-6)
+
+
+def test_refuses_other_shapes_alphas_and_integers():
+    with pytest.raises(MixlabError, match=r"\[2\].*\[3\]"):
+        linear(torch.zeros(2), torch.zeros(3), 0.5)
+    with pytest.raises(MixlabError, match=r"alpha is 1\.5"):
+        linear(torch.zeros(2), torch.zeros(2), 1.5)
+    with pytest.raises(MixlabError, match="cannot be averaged"):
+        linear(torch.tensor([1]), torch.tensor([2]), 0.5)
+    assert linear(torch.tensor([1]), torch.tensor([1]), 0.5).tolist() == [1]
+
+
+def test_import_needs_neither_transformers_nor_mergekit():
+    code = (
+        "import sys, time, torch; start = time.perf_counter(); import mixlab.merge;"
+        "print(time.perf_counter() - start, 'transformers' in sys.modules, "
+        "'mergekit' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    seconds, *loaded = out.stdout.split()
+    assert loaded == ["False", "False"]
+    assert float(seconds) < 1
