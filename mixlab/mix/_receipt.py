@@ -25,8 +25,9 @@ def receipt(plan: Plan, run: str = "") -> tuple[pd.DataFrame, dict[str, Any]]:
         lines of their own, with nothing realised.
 
         Totals with the names of the `runs` table: text_fraction (requested),
-        realised_text_supervised, realised_text_rows, realised_text_tokens (shares), formats and
-        realised_formats (JSON; shares of supervised tokens, by modality), steps,
+        realised_text_supervised, realised_text_rows, realised_text_tokens (shares), formats (JSON;
+        shares asked for, by modality where vision and text differ), realised_formats (JSON;
+        shares of all supervised tokens), steps,
         supervised_tokens, rows, distinct_rows, total_tokens, plan (digest).
     """
     columns = plan.columns
@@ -90,19 +91,14 @@ def _totals(plan: Plan) -> dict[str, Any]:
     columns, text = plan.columns, plan.modalities()
     total, mix = plan.supervised_tokens, plan.about["mix"]
     pairs = np.stack([columns["source"].astype(np.int64), columns["row"]], axis=1)
-    realised: dict[str, dict[str, float]] = {}
-    for modality, mask in (("vision", ~text), ("text", text)):
-        held = int(columns["supervised"][mask].sum())
-        realised[modality] = {
-            fmt: round(
-                int(columns["supervised"][mask & (columns["format"] == code)].sum()) / held, 6
-            )
-            for code, fmt in enumerate(FORMATS)
-            if (mask & (columns["format"] == code)).any()
-        }
+    realised = {
+        fmt: round(int(columns["supervised"][columns["format"] == code].sum()) / total, 6)
+        for code, fmt in enumerate(FORMATS)
+        if (columns["format"] == code).any()
+    }
     return {
         "text_fraction": mix["text_fraction"],
-        "formats": json.dumps(mix["formats"], sort_keys=True),
+        "formats": json.dumps(_asked(mix), sort_keys=True),
         "realised_text_supervised": int(columns["supervised"][text].sum()) / total,
         "realised_text_rows": float(text.mean()),
         "realised_text_tokens": int(columns["tokens"][text].sum()) / int(columns["tokens"].sum()),
@@ -114,3 +110,11 @@ def _totals(plan: Plan) -> dict[str, Any]:
         "total_tokens": int(columns["tokens"].sum()),
         "plan": plan.digest,
     }
+
+
+def _asked(mix: dict[str, Any]) -> dict[str, Any]:
+    """Format shares of the modalities that the mix has, as one table where they agree."""
+    shares = {"vision": 1.0 - mix["text_fraction"], "text": mix["text_fraction"]}
+    tables = {name: mix["formats"][name] for name, share in shares.items() if share > 0}
+    first, *rest = tables.values()
+    return first if all(table == first for table in rest) else tables
