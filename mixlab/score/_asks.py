@@ -92,7 +92,9 @@ def _request(
 
     template = task.template or proto.template
     ids = prompts.ids(item.question, proto, template, image)
-    reads = (loaded.encoder.digest, loaded.encoder.stop_ids)
+    # The ids say all that tokenizer and template decide; an image's pixels also hang on the
+    # image processor, which a reference does not have.
+    reads = (loaded.encoder.stop_ids, "" if image is None else loaded.encoder.digest)
     if task.metric == "choice":
         wholes = tuple(
             prompts.with_choice(item.question, choice, ids, proto, template)
