@@ -19,7 +19,7 @@ _PACKAGES = (
     "scipy", "statsmodels", "pyarrow", "safetensors", "pillow",
 )  # fmt: skip
 _MAY_CHANGE = ("trials",)
-_OWN = {".lock", ".workers"}
+_OWN = {".lock", ".workers", "logs", "log.txt"}
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
@@ -71,56 +71,35 @@ def free_name(out: Path) -> Path:
     return next(path for path in candidates if not path.exists())
 
 
-def claim(
-    folder: Path,
-    *,
-    file: str,
-    spec: SweepSpec,
-    given: Any,
-    resolved: dict[str, Any],
-    identity: dict[str, Any],
-) -> dict[str, Any]:
-    """Write `study.json`, or check that the one which is there asks for the same.
+def asked_for(spec: SweepSpec, recipe: dict[str, Any]) -> dict[str, Any]:
+    """What a study is known by: all settings but those that may change."""
+    settings = spec.model_dump(mode="json", exclude={"arm", *_MAY_CHANGE})
+    return settings | {"arm": recipe}
 
-    `trials` may differ: more trials extend a study. The caller holds the folder's lock.
+
+def check(folder: Path, spec: SweepSpec, asked: dict[str, Any]) -> dict[str, Any] | None:
+    """The study record in `folder`, None if there is none yet. Writes nothing.
+
+    Args:
+        asked: settings that must be those of the record; keys that are not in it are not compared.
 
     Raises:
         MixlabError: the folder holds other files, another study, or this one with other settings.
     """
-    clean_temporaries(folder)
     marker = folder / "study.json"
-    start = {
-        "command": shlex.join(["mixlab", *sys.argv[1:]]),
-        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-    }
-    asked = {
-        key: value
-        for key, value in spec.model_dump(mode="json").items()
-        if key not in _MAY_CHANGE and key != "arm"
-    } | {"arm": resolved, "identity": identity}
     if not marker.exists():
-        others = sorted(p.name for p in folder.iterdir() if p.name not in _OWN)
+        names = [p.name for p in folder.iterdir()] if folder.is_dir() else []
+        others = sorted(name for name in names if name not in _OWN)
         if others:
             raise MixlabError(
                 f"{folder} holds other files ({', '.join(others[:3])}) and no study. Choose an "
                 "empty or new folder with --out."
             )
-        record = {
-            "name": spec.name,
-            "file": file,
-            "given": given,
-            "spec": spec.model_dump(mode="json"),
-            "resolved": asked,
-            "digest": digest(asked),
-            "provenance": provenance(spec),
-            "starts": [start],
-        }
-        write_json(marker, record)
-        return record
+        return None
     try:
         record = json.loads(marker.read_text())
-        held = record["resolved"]
-    except (ValueError, KeyError, TypeError) as error:
+        held = {key: record["resolved"].get(key) for key in asked}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise MixlabError(
             f"{marker} is no study record ({error}). Choose another folder with --out."
         ) from error
@@ -136,7 +115,28 @@ def claim(
             + "\n  ".join(changes)
             + "\nSet them back to go on, or start beside it with --new (or --out FOLDER)."
         )
-    record["spec"] = spec.model_dump(mode="json")
-    record["starts"] = [*record.get("starts", []), start]
-    write_json(marker, record)
     return dict(record)
+
+
+def claim(folder: Path, spec: SweepSpec, *, file: str, given: Any, asked: dict[str, Any]) -> None:
+    """Write `study.json`, or add this start to it. The caller holds the folder's lock.
+
+    Raises:
+        MixlabError: as `check` does.
+    """
+    clean_temporaries(folder)
+    record = check(folder, spec, asked) or {
+        "name": spec.name,
+        "file": file,
+        "given": given,
+        "resolved": asked,
+        "digest": digest(asked),
+        "provenance": provenance(spec),
+    }
+    record["spec"] = spec.model_dump(mode="json")
+    start = {
+        "command": shlex.join(["mixlab", *sys.argv[1:]]),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+    record["starts"] = [*record.get("starts", []), start]
+    write_json(folder / "study.json", record)

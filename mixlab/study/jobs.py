@@ -69,8 +69,18 @@ Progress = Callable[..., None]
 class Executor(Protocol):
     """What the study asks of the rooms below it. The tests plant a cheap one."""
 
+    def prepare(self, say: Callable[[str, float], None]) -> dict[str, Any]:
+        """Find or build what runs start from; further arguments for the workers. Coordinator.
+
+        `say` is told a stage's name and the share of it that is done.
+        """
+        ...
+
     def identity(self) -> dict[str, Any]:
-        """What decides every run's weights beside recipe and seed (JSON values). Coordinator."""
+        """Digests of what is not in the sweep file (JSON values), after `prepare`. Coordinator.
+
+        `weights` holds those that decide the weights of every run, beside recipe and seed.
+        """
         ...
 
     def recipe(self, settings: Located) -> dict[str, Any]:

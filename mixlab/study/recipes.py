@@ -1,6 +1,7 @@
 """From a sweep file to arms: which recipes are trained, and with which seeds."""
 
 import copy
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,8 +46,28 @@ def dotted(settings: Mapping[str, Any], name: str) -> Any:
     return value
 
 
+def one_table(value: Any) -> Any:
+    """Format shares that are the same for vision and text as one table; else as they are."""
+    if isinstance(value, dict) and value and all(isinstance(v, dict) for v in value.values()):
+        tables = list(value.values())
+        if all(table == tables[0] for table in tables):
+            return tables[0]
+    return value
+
+
+def blend(formats: Any, text_fraction: float) -> Any:
+    """Format shares of the whole mix, where vision and text have tables of their own."""
+    formats = one_table(formats)
+    if not (isinstance(formats, dict) and set(formats) == {"vision", "text"}):
+        return formats
+    parts = [(formats["vision"], 1.0 - text_fraction), (formats["text"], text_fraction)]
+    names = dict.fromkeys(name for table, weight in parts if weight for name in table)
+    return {name: math.fsum(t.get(name, 0.0) * weight for t, weight in parts) for name in names}
+
+
 def show(value: Any) -> str:
     """A value as it reads in an arm's label."""
+    value = one_table(value)
     if isinstance(value, dict):
         shares = {k: v for k, v in value.items() if v}
         if len(shares) == 1:
@@ -110,7 +131,7 @@ class Recipes:
         result: dict[str, Any] = {}
         for name, space in self.spec.parameters.items():
             try:
-                values = space.encode(dotted(settings, name))
+                values = space.encode(given.get(name, one_table(dotted(settings, name))))
             except ValueError as error:
                 if name in given:
                     raise self._located.error(
@@ -178,7 +199,10 @@ class Recipes:
         for arm in baselines:
             settings = self.settings(
                 {
-                    "mix.formats": dotted(arm.settings, "mix.formats"),
+                    "mix.formats": blend(
+                        dotted(arm.settings, "mix.formats"),
+                        dotted(arm.settings, "mix.text_fraction"),
+                    ),
                     "mix.text_fraction": 1.0,
                 },
                 ("twins",),

@@ -18,7 +18,7 @@ _FIRST, _TRIAL, _BESIDE, _LATER = range(4)
 
 def run_digest(identity: dict[str, Any], arm: Arm, seed: int) -> str:
     """Name of a run: all that decides its weights."""
-    return digest({"identity": identity, "recipe": arm.settings, "seed": seed})
+    return digest({"start": identity["weights"], "recipe": arm.settings, "seed": seed})
 
 
 class Schedule:

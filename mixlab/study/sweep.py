@@ -13,7 +13,7 @@ from rich.console import Console
 
 from mixlab import MixlabError
 from mixlab.store import Tables, check_free_space, lock_folder
-from mixlab.study.folder import claim, free_name
+from mixlab.study.folder import asked_for, check, claim, free_name
 from mixlab.study.jobs import Job
 from mixlab.study.pool import Message, Pool
 from mixlab.study.progress import Display, describe
@@ -64,6 +64,20 @@ def _wait_for_old_workers(folder: Path) -> None:
     """Workers of a killed start are killed by the kernel; wait until none is left."""
     with lock_folder(folder, wait=_LINGER_SECONDS, name=".workers"):
         pass
+
+
+class _Stages:
+    """Says how far the pair's building is."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._told: tuple[str, int] | None = None
+
+    def __call__(self, stage: str, share: float) -> None:
+        now = (stage, int(share * (20 if self._console.is_terminal else 4)))
+        if now != self._told:
+            self._told = now
+            self._console.print(f"preparing the pair: {stage} {share:.0%}", highlight=False)
 
 
 class _Loop:
@@ -170,7 +184,7 @@ def run_sweep(
     size = workers or min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
     folder = Path(out) if out is not None else Path("studies") / spec.name
     folder = free_name(folder) if new else folder
-    described = executor or {
+    described: dict[str, Any] = executor or {
         "make": "mixlab.study.execute:make",
         "arguments": {
             "sweep": os.fspath(file),
@@ -180,18 +194,16 @@ def run_sweep(
     with _termination_as_interrupt(), lock_folder(folder):
         _wait_for_old_workers(folder)
         made = make_executor(described)
-        identity = made.identity()
         recipes = Recipes(spec, located, made)
         baselines = recipes.baselines()
         fixed = [*baselines, *recipes.dilutions(baselines), *recipes.twins(baselines)]
-        claim(
-            folder,
-            file=os.fspath(file),
-            spec=spec,
-            given=located.data,
-            resolved=recipes.base,
-            identity=identity,
-        )
+        asked = asked_for(spec, recipes.base)
+        # Before the pair is built, which may take minutes.
+        check(folder, spec, asked)
+        described["arguments"] |= made.prepare(_Stages(console))
+        identity = made.identity()
+        asked |= {"identity": identity}
+        claim(folder, spec, file=os.fspath(file), given=located.data, asked=asked)
         book = TrialBook(folder / "journal.log", spec, recipes, baselines)
         fixed = [book.numbered(arm) for arm in fixed]
         schedule = Schedule(folder, identity, book, fixed, made.untrained())

@@ -20,7 +20,7 @@ _PR_SET_PDEATHSIG = 1
 _QUIET_SECONDS = 0.2
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Have the kernel kill this process when its parent dies, kill -9 included (Linux).
 
     Elsewhere the end of standard input ends the worker after its job.
@@ -74,12 +74,15 @@ def perform(job: Job, executor: Executor, study: Path, progress: Any) -> dict[st
     return info
 
 
-class _Channel:
+class Channel:
+    """Lines of JSON to the coordinator."""
+
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._last = 0.0
 
     def say(self, kind: str, **body: Any) -> None:
+        """Send one line."""
         self._stream.write(json.dumps({"kind": kind, **body}) + "\n")
         self._stream.flush()
 
@@ -93,9 +96,9 @@ class _Channel:
 
 def main() -> None:
     """Serve jobs from standard input until it ends."""
-    _die_with_parent()
+    die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator decides
-    channel = _Channel(os.fdopen(os.dup(1), "w", buffering=1))
+    channel = Channel(os.fdopen(os.dup(1), "w", buffering=1))
     os.dup2(2, 1)  # a library's prints go to the log, not into the channel
     hello = json.loads(sys.stdin.readline())
     study = Path(hello["study"])

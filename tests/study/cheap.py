@@ -1,9 +1,10 @@
-"""A cheap arm for the tests: imports no torch, ends in milliseconds, and writes what a run writes."""
+"""A cheap arm for the tests: no torch, milliseconds, and it writes what a run writes."""
 
 import hashlib
 import math
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,12 @@ class CheapExecutor:
     def __init__(self, sleep: float = 0.0, trouble: str = "", ledger: str = "") -> None:
         self.sleep, self.trouble, self.ledger = sleep, trouble, ledger
 
+    def prepare(self, say: Callable[[str, float], None]) -> dict[str, Any]:
+        say("nothing", 1.0)
+        return {}
+
     def identity(self) -> dict[str, Any]:
-        return {"start": "cheap"}
+        return {"weights": "cheap"}
 
     def recipe(self, settings: Located) -> dict[str, Any]:
         return parse(CheapArm, settings).model_dump(mode="json")
