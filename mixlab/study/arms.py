@@ -171,6 +171,39 @@ class Rooms:
             tables["items"] = score.items_table(self._tasks)
         return Outcome(tables)
 
+    def train_and_see(
+        self, mix_data: Any, settings: dict[str, Any], folder: Path, progress: Progress
+    ) -> tuple[float, float]:
+        """One arm into `folder`; its share of right vision test items, and with permuted images."""
+        spec = mix.MixSpec.model_validate(mix_data)
+        arm = train.ArmSettings.model_validate(settings)
+        sources = self._load_sources(spec)
+        plan = mix.make_plan(
+            spec,
+            sources,
+            self._encoder,
+            steps=arm.steps,
+            batch_supervised_tokens=arm.batch.supervised_tokens,
+            seed=0,
+        )
+
+        def step(done: int, steps: int, loss: float) -> None:
+            progress(step=done, steps=steps, loss=loss)
+
+        trained = train.train_arm(
+            self._pair["vlm"], plan, sources, arm, folder, seed=0, progress=step
+        )
+        tasks = [task for task in self._tasks if task.construct == "vision"]
+        rows = score.score_model(
+            models.load_model(trained.final),
+            tasks,
+            self._spec.protocols,
+            splits=["test"],
+            conditions=["image", "permuted"],
+        )
+        means = rows.groupby("condition")["score"].mean()
+        return float(means["image"]), float(means["permuted"])
+
     @staticmethod
     def _run_row(job: Job) -> dict[str, Any]:
         return {

@@ -30,6 +30,20 @@ def describe(job: Job) -> str:
     return words if job.stage == "score" else f"{words}, seed {job.seed}"
 
 
+class Stages:
+    """Says how far the pair's building is."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
+        self._told: tuple[str, int] | None = None
+
+    def __call__(self, stage: str, share: float) -> None:
+        now = (stage, int(share * (20 if self._console.is_terminal else 4)))
+        if now != self._told:
+            self._told = now
+            self._console.print(f"preparing the pair: {stage} {share:.0%}", highlight=False)
+
+
 class Display:
     """Shows jobs done, running, and time left.
 

@@ -16,7 +16,7 @@ from mixlab.store import Tables, check_free_space, lock_folder
 from mixlab.study.folder import asked_for, check, claim, free_name
 from mixlab.study.jobs import Job
 from mixlab.study.pool import Message, Pool
-from mixlab.study.progress import Display, describe
+from mixlab.study.progress import Display, Stages, describe
 from mixlab.study.recipes import Recipes
 from mixlab.study.schedule import Schedule
 from mixlab.study.sweepfile import load_sweep
@@ -64,20 +64,6 @@ def _wait_for_old_workers(folder: Path) -> None:
     """Workers of a killed start are killed by the kernel; wait until none is left."""
     with lock_folder(folder, wait=_LINGER_SECONDS, name=".workers"):
         pass
-
-
-class _Stages:
-    """Says how far the pair's building is."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._told: tuple[str, int] | None = None
-
-    def __call__(self, stage: str, share: float) -> None:
-        now = (stage, int(share * (20 if self._console.is_terminal else 4)))
-        if now != self._told:
-            self._told = now
-            self._console.print(f"preparing the pair: {stage} {share:.0%}", highlight=False)
 
 
 class _Loop:
@@ -200,7 +186,7 @@ def run_sweep(
         asked = asked_for(spec, recipes.base)
         # Before the pair is built, which may take minutes.
         check(folder, spec, asked)
-        described["arguments"] |= made.prepare(_Stages(console))
+        described["arguments"] |= made.prepare(Stages(console))
         identity = made.identity()
         asked |= {"identity": identity}
         claim(folder, spec, file=os.fspath(file), given=located.data, asked=asked)
@@ -243,3 +229,12 @@ def _report(folder: Path, console: Console, *, changed: bool) -> Path:
 
     console.print("writing the report ...")
     return build_report(folder)
+
+
+def summary(result: SweepResult) -> str:
+    """The answer in words, where the report gives one, and the path of the page."""
+    from mixlab import report
+
+    tell = getattr(report, "answer_lines", None)
+    words = list(tell(result.folder)) if tell is not None and result.report is not None else []
+    return "\n".join([*words, f"Report: {result.report}", f"Study: {result.folder}"])
