@@ -80,7 +80,7 @@ def check_sources(plan: Plan, sources: Sequence[Source], encoder: Encoder) -> No
             f"the sources {names} are not the ones that the plan was made from (their rows, "
             "images or wordings differ); plan again"
         )
-    if plan.encoder != str(getattr(encoder, "digest", "")):
+    if plan.encoder != encoder.digest:
         raise MixlabError(
             "the plan was made with another tokenizer, chat template or image processor; plan again"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import weakref
+from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,7 +13,9 @@ from mixlab.spec import MixlabError
 
 from ._source import Source
 
-_KEPT = 400_000
+Kept = dict[tuple[int, str], tuple[np.ndarray, np.ndarray]]
+_ROWS = 400_000
+_PAIRS = 64
 
 
 class EncodedExample(Protocol):
@@ -28,10 +30,16 @@ class EncodedExample(Protocol):
 
 
 class Encoder(Protocol):
-    """The part of `mixlab.models.PromptEncoder` that a mix needs."""
+    """The part of `mixlab.models.PromptEncoder` that a mix needs.
+
+    `digest` covers all that decides ids and pixels.
+    """
 
     @property
     def pad_id(self) -> int: ...
+
+    @property
+    def digest(self) -> str: ...
 
     def encode_example(
         self, messages: Sequence[dict[str, Any]], image: Any = None
@@ -48,10 +56,10 @@ class EncodedRows:
     The encoder keeps decoded images itself, so rows that share an image share its pixels.
     """
 
-    def __init__(self, source: Source, encoder: Encoder) -> None:
+    def __init__(self, source: Source, encoder: Encoder, kept: Kept) -> None:
         self._source = source
         self._encoder = encoder
-        self._kept: dict[tuple[int, str], tuple[np.ndarray, np.ndarray]] = {}
+        self._kept = kept
 
     def ids(self, index: int, fmt: str) -> tuple[np.ndarray, np.ndarray]:
         """Ids int32 [T] and supervised bool [T].
@@ -100,24 +108,21 @@ class EncodedRows:
                 f"{source.where(index)}, as {fmt}: the template leaves no supervised token; check "
                 "the chat template and the answer"
             )
-        if len(self._kept) < _KEPT:
+        if len(self._kept) < _ROWS:
             self._kept[index, fmt] = (ids, supervised)
         return ids, supervised, made.pixel_values
 
 
-_ROWS: weakref.WeakKeyDictionary[Encoder, dict[str, EncodedRows]] = weakref.WeakKeyDictionary()
+_IDS: OrderedDict[tuple[str, str], Kept] = OrderedDict()
 
 
 def encoded_rows(source: Source, encoder: Encoder) -> EncodedRows:
-    """The shared `EncodedRows` of a source and an encoder: trials of one process share it."""
-    known = _ROWS.setdefault(encoder, {})
-    # The folder matters beside the content: image paths are relative to it.
-    key = f"{source.digest}:{source.folder.resolve()}"
-    if key not in known:
-        known[key] = EncodedRows(source, _weak(encoder))
-    return known[key]
+    """A source's rows under an encoder; ids are shared by all encoders of one digest.
 
-
-def _weak(encoder: Encoder) -> Encoder:
-    """A proxy, so that the cache doesn't keep the encoder alive."""
-    return weakref.proxy(encoder)
+    So the trials of a process, each with a model of its own, encode every row once.
+    """
+    kept = _IDS.setdefault((source.digest, encoder.digest), {})
+    _IDS.move_to_end((source.digest, encoder.digest))
+    while len(_IDS) > _PAIRS:
+        _IDS.popitem(last=False)
+    return EncodedRows(source, encoder, kept)

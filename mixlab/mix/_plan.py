@@ -53,14 +53,14 @@ class Plan:
         sources: name, modality, digest and number of rows of each source.
         about: what was asked (the mix, steps, tokens a step, seed, ...) and what was dropped;
             not part of the digest.
-        encoder: digest of tokenizer, template and image processor, or "".
+        encoder: digest of tokenizer, template and image processor.
     """
 
     columns: Mapping[str, np.ndarray]
     starts: np.ndarray
     sources: tuple[Mapping[str, Any], ...]
     about: Mapping[str, Any]
-    encoder: str = ""
+    encoder: str
 
     @property
     def steps(self) -> int:

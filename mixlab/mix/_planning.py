@@ -115,7 +115,7 @@ def make_plan(
             for source in sources
         ),
         about=about,
-        encoder=str(getattr(encoder, "digest", "")),
+        encoder=encoder.digest,
     )
 
 

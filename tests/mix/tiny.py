@@ -23,9 +23,9 @@ class TinyEncoder:
 
     pad_id = 0
     stop_ids = (1,)
-    digest = "tiny"
 
-    def __init__(self, max_length: int | None = None) -> None:
+    def __init__(self, max_length: int | None = None, digest: str = "tiny") -> None:
+        self.digest = f"{digest}-{max_length}"
         self.max_length = max_length
         self.calls = 0
 
