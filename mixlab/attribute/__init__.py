@@ -27,6 +27,7 @@ from mixlab.attribute._loss import (
     recipes,
     score_of,
 )
+from mixlab.attribute._macro import TEXT_LINE, text_contrast, text_loss
 from mixlab.attribute._merge_curve import (
     Joint,
     MergeCurve,
@@ -58,6 +59,7 @@ from mixlab.attribute._response import (
 __all__ = [
     "DEFINITIONS",
     "DETECTABLE_FORMULA",
+    "TEXT_LINE",
     "UNDETERMINED",
     "Churn",
     "Contrast",
@@ -97,6 +99,8 @@ __all__ = [
     "smallest_detectable",
     "straight_chord",
     "t_interval",
+    "text_contrast",
     "text_lines",
+    "text_loss",
     "word",
 ]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from mixlab.attribute._estimate import Estimate, smallest_detectable, word
+from mixlab.attribute._estimate import Estimate, word
 from mixlab.attribute._intervals import (
     cluster_interval,
     crossed_interval,
-    t_bounds,
     t_interval,
     unseen_bound,
 )
@@ -136,6 +134,15 @@ def contrast(
     Only seeds that both recipes have are used. The word is that of the *difference*: `higher`,
     `lower`, `same` (equivalent within the margin) or `undetermined`. Intervals as in `loss_on`.
     """
+    a, b = shared_seeds(first, second)
+    paired = pair_items(rows_of(scores, line, split=split), line, [*a, *b])
+    table = paired.table.loc[:, a].to_numpy() - paired.table.loc[:, b].to_numpy()
+    estimate = _interval(table, paired).scaled(100)
+    return Contrast(first, second, line, estimate, difference_word(estimate, margin))
+
+
+def shared_seeds(first: Recipe, second: Recipe) -> tuple[list[str], list[str]]:
+    """Runs of both recipes at the seeds that both have, in the same order of seeds."""
     common = [s for s in first.seeds if s in second.seeds]
     if not common:
         raise UnpairedError(
@@ -144,13 +151,14 @@ def contrast(
             "same seeds"
         )
     a = [first.runs[first.seeds.index(s)] for s in common]
-    b = [second.runs[second.seeds.index(s)] for s in common]
-    paired = pair_items(rows_of(scores, line, split=split), line, [*a, *b])
-    table = paired.table.loc[:, a].to_numpy() - paired.table.loc[:, b].to_numpy()
-    estimate = _interval(table, paired).scaled(100)
+    return a, [second.runs[second.seeds.index(s)] for s in common]
+
+
+def difference_word(estimate: Estimate, margin: float) -> str:
+    """`higher`, `lower`, `same` (equivalent within the margin) or `undetermined`."""
     names = {"loss": "higher", "gain": "lower", "no loss": "same"}
     found = word(estimate, margin)
-    return Contrast(first, second, line, estimate, names.get(found, found))
+    return names.get(found, found)
 
 
 def score_of(
@@ -182,30 +190,3 @@ def above_floor(
             f"example {[str(i[1]) for i in lost[:5]]}; score both on the same items"
         )
     return _interval(seen.table.to_numpy() - blind.table.to_numpy(), seen).scaled(100)
-
-
-def mean_estimate(parts: Sequence[np.ndarray], paired: Sequence[Paired]) -> Estimate:
-    """Mean over lines, each line weighing the same, of item contrasts [items, seeds]; in points.
-
-    Over seeds a t interval of the seeds' macro means; with one seed the lines' cluster-robust
-    variances are added, df by Satterthwaite.
-    """
-    seeds = parts[0].shape[1]
-    n = sum(len(p) for p in parts)
-    groups = sum(int(p.clusters.nunique()) for p in paired)
-    if seeds >= 2:
-        by_seed = np.mean([p.mean(axis=0) for p in parts], axis=0)
-        return t_interval(by_seed, n_items=n, n_clusters=groups).scaled(100)
-    each = [
-        cluster_interval(x[:, 0], p.clusters.to_numpy()) for x, p in zip(parts, paired, strict=True)
-    ]
-    mean = float(np.mean([e.estimate for e in each]))
-    variances = np.array([e.se**2 for e in each]) / len(each) ** 2
-    se = float(np.sqrt(variances.sum()))
-    spread = sum(v**2 / e.df for v, e in zip(variances, each, strict=True) if v > 0)
-    df = float(variances.sum() ** 2 / spread) if spread > 0 else float(groups - 1)
-    low, high = t_bounds(mean, se, df)
-    method = f"cluster-robust (CR2) interval over {groups} clusters of items"
-    return Estimate(
-        mean, low, high, se, df, n, groups, 1, method, smallest_detectable(se, df)
-    ).scaled(100)

@@ -51,7 +51,7 @@ def lines(scores: pd.DataFrame) -> list[Line]:
     second.
     """
     found: list[Line] = []
-    pairs = scores.loc[:, ["construct", "role"]].drop_duplicates()
+    pairs = scores.loc[:, ["construct", "role"]].drop_duplicates().astype(object)
     names = [str(c) for c in pairs["construct"].unique()]
     order = [c for c in LABELS if c in names] + sorted(c for c in names if c not in LABELS)
     for construct in order:
@@ -105,9 +105,9 @@ def rows_of(
 ) -> pd.DataFrame:
     """Rows of one line under one state of the models (operator, alpha, condition)."""
     keep = (scores["construct"] == line.construct) & (scores["split"] == split)
-    keep &= scores["role"].fillna("").isin(line.roles)
+    keep &= scores["role"].isin(line.roles) | (scores["role"].isna() & ("" in line.roles))
     if "operator" in scores.columns:
-        keep &= scores["operator"].fillna("none") == operator
+        keep &= (scores["operator"] == operator) | (scores["operator"].isna() & (operator == "none"))
     if operator != "none" and alpha is not None:
         keep &= np.isclose(scores["alpha"].astype(float), alpha)
     if line.construct == "vision":
@@ -133,29 +133,41 @@ class Paired:
 def pair_items(rows: pd.DataFrame, line: Line, runs: Sequence[str]) -> Paired:
     """Items by runs. Raises when an item is missing from a run or stands there twice."""
     rows = rows.loc[rows["run"].isin(list(runs))]
-    key = ["task", "item"]
-    twice = rows.duplicated([*key, "run"], keep=False)
-    if twice.any():
-        first = rows.loc[twice, ["run", *key, "protocol"]].head(4).to_dict("records")
+    column = pd.Index(list(runs)).get_indexer(pd.Index(rows["run"].astype(object)))
+    key, items = pd.factorize(_keys(rows))
+    cell = key * len(runs) + column
+    count = np.bincount(cell, minlength=len(items) * len(runs)).reshape(len(items), len(runs))
+    if (count > 1).any():
+        twice = rows.loc[count.reshape(-1)[cell] > 1]
+        first = twice[["run", "task", "item", "protocol"]].astype(str).head(4).to_dict("records")
         raise UnpairedError(
-            f"{line.label}: {int(twice.sum())} rows score an item of a run more than once, for "
-            f"example {first}; keep one protocol and one step a run"
+            f"{line.label}: {len(twice)} rows score an item of a run more than once, for example "
+            f"{first}; keep one protocol and one step a run"
         )
-    absent = [run for run in runs if run not in set(rows["run"])]
+    absent = [run for run, n in zip(runs, count.sum(axis=0), strict=True) if n == 0]
     if absent:
         raise UnpairedError(f"{line.label}: no scores for the runs {absent}; score them first")
-    table = rows.pivot(index=key, columns="run", values="score").loc[:, list(runs)]
-    holes = table.isna()
-    if holes.to_numpy().any():
+    index = pd.MultiIndex.from_tuples([tuple(i.split("\0", 1)) for i in items])
+    if (count == 0).any():
         named = [
-            f"{run}: {', '.join(str(i[1]) for i in table.index[holes[run].to_numpy()][:5])}"
-            f" ({int(holes[run].sum())} in all)"
-            for run in runs
-            if holes[run].any()
+            f"{run}: {', '.join(index[k][1] for k in np.flatnonzero(count[:, j] == 0)[:5])}"
+            f" ({int((count[:, j] == 0).sum())} in all)"
+            for j, run in enumerate(runs)
+            if (count[:, j] == 0).any()
         ]
         raise UnpairedError(
             f"{line.label}: runs were not scored on the same items, so they cannot be compared. "
             f"Missing items, by run: {'; '.join(named)}. Score the runs on the same item files."
         )
-    clusters = rows.drop_duplicates(key).set_index(key)["cluster"].astype(str)
-    return Paired(line, table.astype(float), clusters.loc[table.index])
+    values = np.empty((len(items), len(runs)))
+    values[key, column] = rows["score"].to_numpy(dtype=float)
+    clusters = np.empty(len(items), dtype=object)
+    clusters[key] = rows["cluster"].astype(str).to_numpy(dtype=object)
+    table = pd.DataFrame(values, index=index, columns=list(runs)).sort_index()
+    return Paired(line, table, pd.Series(clusters, index=index).loc[table.index])
+
+
+def _keys(rows: pd.DataFrame) -> np.ndarray:
+    """One string an item, float-free: task and item joined by a null character."""
+    task, item = rows["task"].astype(str), rows["item"].astype(str)
+    return (task + "\0" + item).to_numpy(dtype=object)

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from mixlab.attribute import Contrast, Loss, MergeCurve, Recipe
 from mixlab.report._findings import Findings
 from mixlab.report._numbers import data, interval, percent, seeds
-from mixlab.report._safe import user
+from mixlab.report._safe import arm, user
 
 Part = tuple[str, list[Markup]]
 
@@ -138,7 +138,7 @@ def answer(f: Findings) -> list[Part]:
 
 
 def _who(f: Findings, recipe: Recipe) -> Markup:
-    return Markup("{} ({})").format(user(recipe.label), seeds(len(recipe.runs)))
+    return Markup("{} ({})").format(arm(recipe.label), seeds(len(recipe.runs)))
 
 
 def _lost(f: Findings) -> list[Markup]:
@@ -181,14 +181,16 @@ def _how_much(f: Findings) -> list[Markup]:
     c = f.contrast("text", "text")
     if mixed is not None and none is not None and c is not None:
         s = Markup(
-            "With {} of supervised tokens from text, {} scores on the mean of text constructs, against no text, {}."
+            "With {} of supervised tokens from text, {} scores on the mean of text "
+            "constructs, against no text, {}."
         ).format(share_words(f, mixed), _who(f, mixed), contrast_words("text", c))
         out.append(s)
         d, beyond = f.contrast("dilution", "text"), f.contrast("text beyond dilution", "text")
         if d is not None and beyond is not None:
             out.append(
                 Markup(
-                    "Less vision training alone (the dilution arm) does {}; text beyond dilution does {}."
+                    "Less vision training alone (the dilution arm) does {}; text beyond "
+                    "dilution does {}."
                 ).format(
                     contrast_words("dilution", d), contrast_words("text beyond dilution", beyond)
                 )
@@ -196,7 +198,8 @@ def _how_much(f: Findings) -> list[Markup]:
         else:
             out.append(
                 Markup(
-                    "No dilution arm was scored, so part of this may be less vision training rather "
+                    "No dilution arm was scored, so part of this may be less vision training "
+                    "rather "
                     "than text."
                 )
             )
@@ -216,7 +219,8 @@ def _how_much(f: Findings) -> list[Markup]:
     if s2.recipe is not None:
         out.append(
             Markup(
-                "Of the shares tested with two seeds or more ({}), {} is the least one shown to keep "
+                "Of the shares tested with two seeds or more ({}), {} is the least one shown "
+                "to keep "
                 "every text construct within {} points."
             ).format(tested, share_words(f, s2.recipe), f"{s2.margin:g}")
         )
@@ -235,7 +239,8 @@ def _how_much(f: Findings) -> list[Markup]:
     else:
         out.append(
             Markup(
-                "No share of text was tested with two seeds or more, so none can be named as enough."
+                "No share of text was tested with two seeds or more, so none can be named as "
+                "enough."
             )
         )
     single = [
@@ -279,7 +284,8 @@ def _rehearsal(f: Findings) -> list[Markup]:
             tail = "neither speaks for rehearsal"
         out.append(
             Markup(
-                "Facts that stood in the text rows changed by {}, facts that stood in no arm by {}: {}."
+                "Facts that stood in the text rows changed by {}, facts that stood in no arm "
+                "by {}: {}."
             ).format(contrast_words("text", a), contrast_words("text", b), tail)
         )
     return out
@@ -293,9 +299,7 @@ def _formats(f: Findings) -> list[Markup]:
             Markup(
                 "{} against {}, the same share of text in other output formats: {} on the mean of "
                 "text constructs."
-            ).format(
-                user(c.first.label), user(c.second.label), contrast_words("diverse formats", c)
-            )
+            ).format(arm(c.first.label), arm(c.second.label), contrast_words("diverse formats", c))
         )
     if f.effects:
         sure = [e for e in f.effects if e.estimate.low > 0 or e.estimate.high < 0]
@@ -319,7 +323,8 @@ def _formats(f: Findings) -> list[Markup]:
             widest = max(f.effects, key=lambda e: e.estimate.detectable)
             out.append(
                 Markup(
-                    "Across {} recipes, no format's effect leaves 0 out; per ten points of share moved "
+                    "Across {} recipes, no format's effect leaves 0 out; per ten points of "
+                    "share moved "
                     "from <q>{}</q>, the largest smallest detectable effect is {} points."
                 ).format(
                     f.effects[0].estimate.n_seeds,
@@ -334,7 +339,8 @@ def _formats(f: Findings) -> list[Markup]:
         out.append(Markup("Effects of single formats are not estimated: {}.").format(f.no_effects))
     out.append(
         Markup(
-            "A batch holds equal supervised tokens, so formats differ in rows; no equal-rows variant was "
+            "A batch holds equal supervised tokens, so formats differ in rows; no equal-rows "
+            "variant was "
             "run, and these differences are seen, not claimed."
         )
     )
@@ -360,7 +366,7 @@ def _vision(f: Findings) -> list[Markup]:
     for recipe, e in f.above:
         if recipe.key in {getattr(r, "key", "") for r in (f.roles.none, f.roles.mixed)}:
             said.append(
-                Markup("{} {}").format(user(recipe.label), interval(e, f"floor|{recipe.key}"))
+                Markup("{} {}").format(arm(recipe.label), interval(e, f"floor|{recipe.key}"))
             )
     if said:
         out.append(Markup("Points above the floor of permuted images: {}.").format(series(said)))
@@ -377,7 +383,7 @@ def _merge(f: Findings) -> list[Markup]:
 
 def _merge_words(c: MergeCurve) -> Markup:
     if c.joint is None:
-        return Markup("{}: {}.").format(user(c.recipe.label), c.why)
+        return Markup("{}: {}.").format(arm(c.recipe.label), c.why)
     j, key = c.joint, f"joint|{c.recipe.key}"
     if j.excess.low > 0:
         verdict = "better than the straight chord"
@@ -386,10 +392,11 @@ def _merge_words(c: MergeCurve) -> Markup:
     else:
         verdict = "not told apart from the straight chord"
     return Markup(
-        "{} ({}): at alpha {} (chosen on dev; alpha 1 is the VLM untouched) the merge brings back {} points "
-        "of text and costs {} points of vision. J = {}, J0 = {}, J − J0 = {}: {}."
+        "{} ({}): at alpha {} (chosen on dev; alpha 1 is the VLM untouched) the merge brings "
+        "back {} points "
+        "of text and costs {} points of vision. J = {}, J0 = {}, J − J0 = {}: {}."
     ).format(
-        user(c.recipe.label),
+        arm(c.recipe.label),
         seeds(len(c.recipe.runs)),
         series([f"{a:g}" for a in sorted(set(j.alphas))]),
         data(j.text_back, f"{key}|text_back"),
@@ -414,7 +421,7 @@ def _open(f: Findings) -> list[Markup]:
     said = [
         Markup("{} of {}: {}, smallest detectable effect {} points").format(
             low(x.line.label),
-            user(x.recipe.label),
+            arm(x.recipe.label),
             interval(x.estimate, loss_key(x)),
             data(x.estimate.detectable, f"{loss_key(x)}|detectable"),
         )

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from mixlab.attribute import Recipe
 from mixlab.report import _charts
 from mixlab.report._answer import text_share
 from mixlab.report._findings import Findings
@@ -47,6 +48,16 @@ def _figure(
     return Figure(key, name, description, caption, Markup(wide), Markup(narrow), table)
 
 
+def mark(f: Findings, recipe: Recipe) -> str:
+    """By which mark a recipe is drawn: baseline, other formats, dilution, text twin or trial."""
+    if recipe.kind in ("dilution", "trial"):
+        return recipe.kind
+    if recipe.kind == "twin":
+        return "text twin"
+    same = any(r.key == recipe.key for r in f.roles.same_format)
+    return "baseline" if same else "other formats"
+
+
 def _finite(value: float, fallback: float) -> float:
     return value if math.isfinite(value) else fallback
 
@@ -65,7 +76,7 @@ def loss_figure(f: Findings) -> Figure | None:
                 {
                     "line": line.label,
                     "recipe": plain(r.label),
-                    "kind": r.kind,
+                    "kind": mark(f, r),
                     "estimate": e.estimate,
                     "low": _finite(e.low, e.estimate),
                     "high": _finite(e.high, e.estimate),
@@ -97,11 +108,13 @@ def loss_figure(f: Findings) -> Figure | None:
     return _figure(
         "loss",
         "Loss of each skill against the reference, by recipe",
-        f"Dot plot with intervals, one panel for each of {frame['line'].nunique()} skills and one row "
+        f"Dot plot with intervals, one panel for each of {frame['line'].nunique()} skills and "
+        "one row "
         f"for each of {frame['recipe'].nunique()} recipes. Losses run from "
         f"{number(frame['estimate'].min())} to {number(frame['estimate'].max())} points.",
         "Points lost against the reference on the same test items, with 95% intervals: over seeds "
-        "where there are two or more, else over clusters of items. Shaded: the margin within which a "
+        "where there are two or more, else over clusters of items. Shaded: the margin within "
+        "which a "
         "loss counts as none. Circles are baselines, diamonds the dilution arm.",
         lambda narrow: _charts.forest(
             frame, margin=f.study.margin, title="Loss, points", narrow=narrow
@@ -127,7 +140,7 @@ def response_figure(f: Findings) -> Figure | None:
                     "estimate": e.estimate,
                     "low": _finite(e.low, e.estimate),
                     "high": _finite(e.high, e.estimate),
-                    "kind": r.kind,
+                    "kind": mark(f, r),
                 }
             )
             printed.append(
@@ -152,10 +165,13 @@ def response_figure(f: Findings) -> Figure | None:
     return _figure(
         "response",
         "Loss over the share of text that was trained on",
-        f"Scatter plots, one panel a skill, {len(f.arms) + len(f.trials)} recipes, realised shares of "
+        f"Scatter plots, one panel a skill, {len(f.arms) + len(f.trials)} recipes, realised "
+        "shares of "
         f"text from {number(frame['share'].min())}% to {number(frame['share'].max())}%.",
-        "Each mark is a recipe. The axis shows the share of supervised tokens from text as realised "
-        "in training, not as asked for; shares by row and by token stand in the table. Trials differ "
+        "Each mark is a recipe. The axis shows the share of supervised tokens from text as "
+        "realised "
+        "in training, not as asked for; shares by row and by token stand in the table. "
+        "Trials differ "
         "in output formats too. The dilution arm has no text and less vision.",
         lambda narrow: _charts.response(frame, margin=f.study.margin, narrow=narrow),
         Table(head, printed, [False, False, *[True] * 8]),
@@ -221,7 +237,7 @@ def plane_figure(f: Findings) -> Figure | None:
             {
                 "text": p.text,
                 "vision": p.vision,
-                "kind": p.recipe.kind,
+                "kind": mark(f, p.recipe),
                 "label": plain(p.recipe.label) if p.recipe.kind != "trial" else "",
                 "front": p.front,
             }
@@ -252,8 +268,10 @@ def plane_figure(f: Findings) -> Figure | None:
     return _figure(
         "plane",
         "Text against vision: what nothing else beats",
-        f"Scatter plot of {len(f.places)} recipes; {int(frame['front'].sum())} of them lie on the front.",
-        "Mean text score against vision score. Ringed and joined: recipes that no other beats on both. "
+        f"Scatter plot of {len(f.places)} recipes; {int(frame['front'].sum())} of them lie on "
+        "the front.",
+        "Mean text score against vision score. Ringed and joined: recipes that no other "
+        "beats on both. "
         "Most trials have one seed, so places on the front may change with another.",
         lambda narrow: _charts.plane(frame, narrow=narrow),
         Table(head, printed, [False, False, True, True, True, False, False, True]),
@@ -309,11 +327,15 @@ def merge_figure(f: Findings) -> Figure | None:
     return _figure(
         "merge",
         "What a merge with the reference brings back, and what it costs",
-        f"Line charts, one panel for each of {frame['recipe'].nunique()} recipes: share of the lost "
+        f"Line charts, one panel for each of {frame['recipe'].nunique()} recipes: share of "
+        "the lost "
         "text score regained and share of vision kept, over alpha.",
-        "Solid with circles: R, the share of the lost text score that is back. Dashed with squares: V, "
-        "the share of vision above the floor that is kept. Triangle: J on test at the alpha chosen on "
-        "dev. Dotted: J0, the straight chord. alpha 1 is the VLM untouched; at alpha 0 the language "
+        "Solid with circles: R, the share of the lost text score that is back. Dashed with "
+        "squares: V, "
+        "the share of vision above the floor that is kept. Triangle: J on test at the alpha "
+        "chosen on "
+        "dev. Dotted: J0, the straight chord. alpha 1 is the VLM untouched; at alpha 0 the "
+        "language "
         "weights are the reference's own, so a merge measures repair, not access.",
         lambda narrow: _charts.merges(frame, marks, narrow=narrow),
         Table([*head, "Seeds"], printed, [False, *[True] * 8]),

@@ -14,12 +14,14 @@ def limits(f: Findings) -> list[str]:
     if many:
         out.append(
             f"Recipes are compared over {min(len(r.runs) for r in many)} to "
-            f"{max(len(r.runs) for r in many)} training seeds; a t interval with so few is wide, and "
+            f"{max(len(r.runs) for r in many)} training seeds; a t interval with so few is "
+            "wide, and "
             "rests on seeds' means being near normal."
         )
     if few:
         out.append(
-            f"{len(few)} recipes have one seed: what is said of them concerns checkpoints, not recipes."
+            f"{len(few)} recipes have one seed: what is said of them concerns checkpoints, "
+            "not recipes."
         )
     pair = f.study.spec.get("pair")
     if isinstance(pair, dict) and "testbed" in str(pair.get("vlm", "")):
@@ -30,13 +32,16 @@ def limits(f: Findings) -> list[str]:
     sizes = [x.estimate.n_items for x in f.losses]
     if sizes:
         out.append(
-            f"Each skill is read on {min(sizes)} to {max(sizes)} test items. The interval over seeds "
+            f"Each skill is read on {min(sizes)} to {max(sizes)} test items. The interval "
+            "over seeds "
             "holds these items fixed; the one in the column “also over items” does not."
         )
     if f.curves:
         out.append(
-            "Nulls for merging (a random direction of the same norm, the task vector permuted within "
-            "each tensor), the text twin's curve and a skill-free anchor are not part of this study: J "
+            "Nulls for merging (a random direction of the same norm, the task vector "
+            "permuted within "
+            "each tensor), the text twin's curve and a skill-free anchor are not part of "
+            "this study: J "
             "is read against the straight chord only, which is a yardstick, not a null. At alpha 0 "
             "the language weights are the reference's, so recovery by merging is repair, and says "
             "nothing about whether the skill was still there."

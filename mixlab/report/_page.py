@@ -37,8 +37,8 @@ def build_report(study_folder: str | Path, out: str | Path | None = None) -> Pat
     """Write the page of a study; returns its path (`report.html` in the study by default).
 
     Reads the study's tables and study.json only. The file holds everything it needs: no request
-    leaves it, and it reads without JavaScript. Raises `MixlabError` when the folder is no study, when
-    there are no test scores yet, or when compared runs were not scored on the same items.
+    leaves it, and it reads without JavaScript. Raises `MixlabError` when it is no study, has
+    no test scores yet, or when compared runs were not scored on the same items.
     """
     study = read_study(study_folder)
     path = Path(out) if out is not None else study.folder / "report.html"

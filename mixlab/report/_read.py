@@ -57,7 +57,8 @@ def read_study(folder: str | Path) -> Study:
     marker = folder / "study.json"
     if not marker.is_file():
         raise MixlabError(
-            f"{folder} is no study folder: it has no study.json. Give the folder that `mixlab sweep` "
+            f"{folder} is no study folder: it has no study.json. Give the folder that `mixlab "
+            "sweep` "
             "wrote (studies/NAME)."
         )
     try:

@@ -29,3 +29,8 @@ def plain(value: object) -> str:
 def user(value: object) -> Markup:
     """`plain(value)` escaped, in a `<bdi>` so that its direction does not leak."""
     return Markup("<bdi>{}</bdi>").format(escape(plain(value)))
+
+
+def arm(value: object) -> Markup:
+    """A recipe's label inside a sentence."""
+    return Markup('<i class="arm">{}</i>').format(user(value))

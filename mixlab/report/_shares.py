@@ -24,7 +24,7 @@ class Shares:
 
 
 def parse_formats(value: object) -> dict[str, float]:
-    """Format shares from a JSON cell: {format: share}, or {modality: {format: share}} (averaged)."""
+    """Format shares from a JSON cell, {format: share} or {modality: {format: share}}."""
     try:
         found = json.loads(value) if isinstance(value, str) else value
     except ValueError:

@@ -53,7 +53,6 @@ def config() -> dict[str, Any]:
             "titleColor": MUTED,
             "labelFontSize": 11,
             "title": None,
-            "symbolStrokeColor": INK,
             "columnPadding": 14,
             "labelLimit": 220,
         },

@@ -33,7 +33,9 @@ def glance(f: Findings) -> Table:
         for line in keep:
             x = f.loss(r, line.key)
             cells.append(
-                f"{number(x.estimate.estimate)} {bounds(x.estimate)}\n{SIGNS[x.word]}" if x else "–"
+                f"{number(x.estimate.estimate)}\n{bounds(x.estimate)}\n{SIGNS[x.word]}"
+                if x
+                else "–"
             )
         cells.append(_vision_cell(f, r))
         rows.append(cells)
@@ -46,7 +48,7 @@ def _vision_cell(f: Findings, recipe: Recipe) -> str:
         if f.vision is not None and line.key == f.vision.key and r.key == recipe.key:
             above = next((x for a, x in f.above if a.key == recipe.key), None)
             tail = f"\n{number(above.estimate)} above floor" if above else ""
-            return f"{number(e.estimate)} {bounds(e)}{tail}"
+            return f"{number(e.estimate)}\n{bounds(e)}{tail}"
     return "–"
 
 
@@ -166,15 +168,15 @@ def receipts(f: Findings) -> Table | None:
         reason=("reason", _reasons),
     )
     rows = []
-    for (key, source, modality, fmt), m in means.iterrows():  # type: ignore[misc]
+    for m in means.reset_index().to_dict("records"):
         if not m["supervised"] and not m["dropped"]:
             continue
         rows.append(
             [
-                names[key].label,
-                str(source),
-                str(modality),
-                str(fmt),
+                names[m["recipe"]].label,
+                str(m["source"]),
+                str(m["modality"]),
+                str(m["format"]),
                 percent(m["requested"]),
                 percent(m["share"]),
                 number(m["supervised"], 0),
@@ -197,7 +199,7 @@ def _reasons(cells: pd.Series) -> str:
 def trials(f: Findings) -> Table:
     """Every recipe that was trained: shares, formats, scores on dev (objective) and on test."""
     rows = []
-    dev: dict[str, dict[str, Any]] = {}
+    dev: dict[str, dict[Any, Any]] = {}
     if not f.study.trials.empty:
         for row in f.study.trials.to_dict("records"):
             dev[str(row.get("recipe"))] = row

@@ -46,6 +46,9 @@ class Plant:
     """R(alpha) = 1 - alpha**power; 1 is the straight chord."""
     seeds: tuple[int, ...] = (0, 1, 2)
     trials: int = 12
+    scale: float = 1.0
+    """Items against the default numbers of `LINES`."""
+    merges: bool = True
 
     def retention(self, alpha: float) -> float:
         """V(alpha): from `blind` to 1, concave as R is."""
@@ -110,16 +113,25 @@ def write_study(folder: Path, plant: Plant | None = None, seed: int = 0, **names
             "arm": "no text, diverse formats",
             "kind": "baseline",
             "f": 0.0,
-            "mix": {k: 0.25 for k in ("short", "letter", "sentence", "json")},
+            "mix": dict.fromkeys(("short", "letter", "sentence", "json"), 0.25),
         },
         {"arm": "dilution 25%", "kind": "dilution", "f": 0.0, "mix": {"short": 1.0}},
     ]
     trial_rows = []
     for number in range(plant.trials):
         f = float(rng.uniform(0, 0.6))
-        mix = dict(zip(("short", "letter", "sentence", "json"), rng.dirichlet(np.ones(4)), strict=True))
+        mix = dict(
+            zip(("short", "letter", "sentence", "json"), rng.dirichlet(np.ones(4)), strict=True)
+        )
         arms.append(
-            {"arm": f"trial {number}", "kind": "trial", "f": f, "mix": mix, "n": number, "one": True}
+            {
+                "arm": f"trial {number}",
+                "kind": "trial",
+                "f": f,
+                "mix": mix,
+                "n": number,
+                "one": True,
+            }
         )
     every = [("reference", "reference", "reference", 0, 0.0), ("start", "start", "start", 0, 0.0)]
     run_rows, receipts, curves = [], [], []
@@ -219,7 +231,8 @@ def write_study(folder: Path, plant: Plant | None = None, seed: int = 0, **names
         keep = kept(plant, f, kind)
         keep += (1 - keep) * plant.diverse_keeps * (1 - mix.get("short", 0.0)) / 0.75
         jitter = {line: rng.normal(0, plant.seed_spread) for line, _, _ in LINES}
-        for line, role, n in LINES:
+        for line, role, full in LINES:
+            n = int(full * plant.scale)
             for split in ("dev", "test"):
                 if line == "vision":
                     if kind == "reference":
@@ -243,7 +256,7 @@ def write_study(folder: Path, plant: Plant | None = None, seed: int = 0, **names
                             line, role, n, split, p, condition="none", operator="none", alpha=1.0
                         )
                     )
-                if kind not in ("baseline", "dilution") or line == "control":
+                if kind not in ("baseline", "dilution") or line == "control" or not plant.merges:
                     continue
                 for alpha in ALPHAS:
                     if line == "vision":
@@ -275,9 +288,15 @@ def write_study(folder: Path, plant: Plant | None = None, seed: int = 0, **names
     study = {
         "name": names.get("name", "planted"),
         "digest": "0123456789abcdef",
-        "command": "mixlab sweep sweeps/text_ratio.yaml",
-        "versions": {"mixlab": "0.1.0", "torch": "2.13.0"},
-        "spec": {"seeds": list(plant.seeds), "protocols": ["strict", "semantic"], "trials": 12},
+        "file": "sweeps/text_ratio.yaml",
+        "starts": [{"command": "mixlab sweep sweeps/text_ratio.yaml", "time": "2026-01-01"}],
+        "provenance": {"versions": {"mixlab": "0.1.0", "torch": "2.13.0"}, "cores": 2},
+        "spec": {
+            "pair": {"vlm": "testbed", "reference": "testbed"},
+            "seeds": list(plant.seeds),
+            "protocols": ["strict", "semantic"],
+            "trials": 12,
+        },
     }
     (folder / "study.json").write_text(json.dumps(study), encoding="utf-8")
     return folder
