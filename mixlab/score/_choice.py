@@ -11,7 +11,7 @@ import torch
 
 from mixlab.score._batches import like_lengths, token_budget
 from mixlab.score._cache import Answer
-from mixlab.score._decode import Embed, cache_word, pad_left
+from mixlab.score._engines import Embed, cache_word, first_inputs, pad
 from mixlab.score._room import roomy_cache
 
 _MOST_CONTEXTS = 32
@@ -87,14 +87,10 @@ def _score(
 ) -> list[Answer]:
     device = lm.device
     shared = [request.shared for request in batch]
-    ids, mask = pad_left(
-        [request.wholes[0][:count] for request, count in zip(batch, shared, strict=True)], pad_id
-    )
-    ids = ids.to(device)
-    before = torch.ones_like(ids) if mask is None else mask.to(device)
-    inputs: dict[str, Any] = {"input_ids": ids}
-    if embed is not None and any(request.image is not None for request in batch):
-        inputs = {"inputs_embeds": embed(ids, [request.image for request in batch])}
+    heads = [request.wholes[0][:count] for request, count in zip(batch, shared, strict=True)]
+    ids, mask = pad(heads, pad_id, left=True, device=device)
+    before = torch.ones_like(ids) if mask is None else mask
+    inputs = first_inputs(ids, [request.image for request in batch], embed)
     cache = roomy_cache(lm.config)
     word = cache_word(lm)
     first = (

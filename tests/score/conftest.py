@@ -14,7 +14,7 @@ from mixlab.models import LoadedModel, load_model
 from mixlab.score import Task, load_task
 from tests.tiny_pair import write_pair
 
-WORDS = """red blue green one two three four round square tall small north south""".split()
+WORDS = [
     "red",
     "blue",
     "green",
