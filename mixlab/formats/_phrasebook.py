@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from mixlab.spec import MixlabError
+from mixlab.spec import MixlabError, SpecError, load_yaml, nearest
 
 from ._names import FORMATS
 
+_NEEDED = ("name", "instructions", "answers")
 _PATTERNED = ("short", "sentence", "long", "steps")
 
 
@@ -88,28 +87,51 @@ class Phrasebook:
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, Any]) -> Phrasebook:
-        """Build a phrasebook from plain data, as a YAML file holds it."""
-        known = set(cls.__dataclass_fields__)
-        if unknown := sorted(set(data) - known):
-            raise MixlabError(f"phrasebook: unknown keys {unknown}; expected {sorted(known)}")
+        """Build a phrasebook from plain data, as a YAML file holds it.
+
+        Raises:
+            MixlabError: an unknown or missing key, or a value of another shape.
+        """
         values = dict(data)
+        _check_keys("phrasebook", data, cls.__dataclass_fields__, _NEEDED)
         for name in ("instructions", "answers"):
-            values[name] = {fmt: tuple(texts) for fmt, texts in data.get(name, {}).items()}
-        values["constraints"] = tuple(
-            ConstraintWording(
-                kind=entry["kind"],
-                instructions=tuple(entry["instructions"]),
-                answer=entry["answer"],
-                constraint=dict(entry["constraint"]),
-            )
-            for entry in data.get("constraints", ())
-        )
+            if not isinstance(data[name], Mapping):
+                raise MixlabError(f"phrasebook: {name} is no mapping from format to wordings")
+            values[name] = {fmt: _texts(texts) for fmt, texts in data[name].items()}
+        constraints = []
+        for entry in data.get("constraints", ()):
+            fields = ConstraintWording.__dataclass_fields__
+            _check_keys("phrasebook, constraints", entry, fields, tuple(fields))
+            wordings = _texts(entry["instructions"])
+            constraints.append(ConstraintWording(**{**entry, "instructions": wordings}))
+        values["constraints"] = tuple(constraints)
         return cls(**values)
 
     @classmethod
     def read(cls, path: Path) -> Phrasebook:
-        """Read a phrasebook from a YAML file."""
-        return cls.from_mapping(yaml.safe_load(Path(path).read_text(encoding="utf-8")))
+        """Read a phrasebook from a YAML file; errors as in `from_mapping`, with the file."""
+        try:
+            return cls.from_mapping(load_yaml(path).data)
+        except SpecError:
+            raise
+        except MixlabError as error:
+            raise MixlabError(f"{path}: {error}") from error
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise MixlabError(f"phrasebook: found {value!r}; expected a list of wordings")
+    return tuple(value)
+
+
+def _check_keys(where: str, data: Any, known: Collection[str], needed: tuple[str, ...]) -> None:
+    if not isinstance(data, Mapping):
+        raise MixlabError(f"{where}: found {data!r}; expected a mapping")
+    for key in data:
+        if key not in known:
+            raise MixlabError(f"{where}: unknown key {key!r}{nearest(key, known)}")
+    if missing := [key for key in needed if key not in data]:
+        raise MixlabError(f"{where}: key {missing[0]!r} is missing")
 
 
 ENGLISH = Phrasebook.read(Path(__file__).with_name("english.yaml"))

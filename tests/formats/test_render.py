@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -130,3 +131,27 @@ def test_phrasebook_checks_its_patterns() -> None:
     assert render("short", question="q ?", answer="a", key="1", phrasebook=small).question == "q ?"
     with pytest.raises(MixlabError, match="'small' has no wording for format 'json'"):
         render("json", question="q ?", answer="a", key="1", phrasebook=small)
+
+
+BOOK = "name: b\ninstructions: {short: [say]}\nanswers: {short: ['{answer}']}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BOOK.replace("answers", "answrs"), "unknown key 'answrs'; did you mean 'answers'"),
+        ("name: b\ninstructions: {short: [say]}\n", "key 'answers' is missing"),
+        (BOOK.replace("[say]", "say"), "expected a list of wordings"),
+        (BOOK + "constraints: [{kind: x}]\n", "key 'instructions' is missing"),
+        (BOOK + "constraints: [x]\n", "expected a mapping"),
+        ("name: [\n", "not valid YAML"),
+    ],
+)
+def test_phrasebook_files_with_mistakes(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "book.yaml"
+    path.write_text(BOOK)
+    assert Phrasebook.read(path).supports("short")
+    path.write_text(text)
+    with pytest.raises(MixlabError, match=r"book\.yaml") as raised:
+        Phrasebook.read(path)
+    assert message in str(raised.value)

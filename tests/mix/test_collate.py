@@ -96,7 +96,9 @@ def test_encoder_trouble_names_the_row(make_mix: Make, tmp_path: Path) -> None:
 
     spec, sources = make_mix()
     with pytest.raises(MixlabError, match=r"source 'scenes', row \d+ .*no supervised token"):
-        make_plan(spec, sources, Silent(digest="silent"), steps=1, batch_supervised_tokens=80, seed=0)
+        make_plan(
+            spec, sources, Silent(digest="silent"), steps=1, batch_supervised_tokens=80, seed=0
+        )
 
 
 def test_describe_shows_what_was_asked_and_got(make_mix: Make) -> None:

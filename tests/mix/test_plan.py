@@ -272,6 +272,26 @@ def test_dilution_keeps_the_step_and_the_vision_tokens(make_mix: Make) -> None:
     assert sizes == pytest.approx(100, abs=4)
 
 
+def test_dilution_sees_the_very_vision_rows_of_its_arm(make_mix: Make) -> None:
+    """The dilution arm is the mixed arm with its text rows taken out, formats included."""
+    spec, sources = make_mix(text_fraction=0.25, formats={"short": 0.6, "json": 0.4})
+    bare, scale = dilution(spec, 0.25)
+    plans = [
+        plan_of((spec, sources), steps=40),
+        plan_of((bare, sources), steps=40, vision_scale=scale),
+        plan_of((bare, sources), steps=30),
+        plan_of((spec, sources), steps=30, budget="vision"),
+    ]
+    seen = []
+    for plan in plans:
+        vision = ~plan.modalities()
+        lines = {n: plan.columns[n][vision].tolist() for n in ("turn", "row", "format")}
+        seen.append(sorted(zip(*lines.values(), strict=True)))
+    for other in seen[1:]:
+        # Rounding may take or leave the last row of each format.
+        assert len(set(seen[0]) ^ set(other)) <= 2
+
+
 def test_budget_vision_adds_text_and_keeps_the_vision_tokens(make_mix: Make) -> None:
     plan = plan_of(make_mix(text_fraction=0.25), steps=30, budget="vision")
     assert plan.steps == 40
