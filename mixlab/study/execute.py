@@ -85,6 +85,10 @@ class RealExecutor:
 
     def prepare(self, say: pairs.Say) -> dict[str, Any]:
         """Build or find the pair; what workers are to be told."""
+        from mixlab.score import protocol
+
+        for name in self.spec.protocols:
+            protocol(name)
         found = pairs.resolve(self.spec.pair, say)
         extra = [str(find_file(name, self._sweep)) for name in self.spec.tasks]
         found["tasks"] = list(dict.fromkeys([*found["tasks"], *extra]))

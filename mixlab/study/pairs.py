@@ -30,7 +30,7 @@ def resolve(pair: Pair, say: Say) -> dict[str, Any]:
     """
     environment = dict(os.environ) | {"MIXLAB_PARENT": str(os.getpid())}
     process = subprocess.Popen(
-        [sys.executable, "-m", "mixlab.study.pairs"],
+        [sys.executable, "-c", "from mixlab.study.pairs import main; main()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,
@@ -100,7 +100,3 @@ def main() -> None:
         channel.say("failed", message=str(error))
     else:
         channel.say("found", found=found)
-
-
-if __name__ == "__main__":
-    main()

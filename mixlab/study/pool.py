@@ -63,7 +63,7 @@ class Pool:
         logs.mkdir(exist_ok=True)
         with (logs / f"worker-{len(self._workers)}.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "mixlab.study.worker"],
+                [sys.executable, "-c", "from mixlab.study.worker import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

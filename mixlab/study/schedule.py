@@ -155,6 +155,7 @@ class Schedule:
         return dict(left)
 
     def counts(self) -> tuple[int, int]:
-        """Runs done, and runs known."""
+        """Runs done, and runs in all (trials to come counted as one each)."""
         fits = [key for key, job in self._jobs.items() if job.stage == FIT]
-        return sum(key in self._info for key in fits), len(fits)
+        to_come = self._book.total - len(self._book.arms)
+        return sum(key in self._info for key in fits), len(fits) + to_come

@@ -120,7 +120,3 @@ def main() -> None:
             channel.say("failed", message=f"{type(error).__name__}: {error}", unexpected=True)
         else:
             channel.say("done", info=info)
-
-
-if __name__ == "__main__":
-    main()
