@@ -9,9 +9,9 @@ import torch
 
 from mixlab.spec import MixlabError
 
-# What a further pass through the model costs, in tokens: measured on a 1M-parameter model on one
-# CPU core, where a pass has about 4 ms of overhead and 1,000 tokens take 100 ms.
-_PASS_COST = 64
+# What a further pass through the model costs, in tokens. CPU: measured on a 1M-parameter model on
+# one core, where anything from 16 to 128 is within noise. On a GPU a pass is latency.
+PASS_COST = {"cpu": 64, "cuda": 2048}
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,11 @@ class Chunk:
 
 
 def chunks(
-    batch: Mapping[str, torch.Tensor], *, image_token_id: int | None, max_rows: int | None
+    batch: Mapping[str, torch.Tensor],
+    *,
+    image_token_id: int | None,
+    max_rows: int | None,
+    pass_cost: int = PASS_COST["cpu"],
 ) -> Iterator[Chunk]:
     """Cut a right-padded batch into chunks by length, the longest rows first.
 
@@ -52,6 +56,8 @@ def chunks(
         batch: input_ids [B, T], labels [B, T] (-100 where nothing is learnt, not shifted),
             attention_mask [B, T], and pixel_values [I, C, H, W] in the order of the rows that hold
             image tokens.
+        max_rows: most rows of a chunk.
+        pass_cost: what a further chunk costs, in tokens; more padding is saved if it is low.
 
     Raises:
         MixlabError: a row is padded on the left, nothing is supervised, or images and rows with
@@ -70,7 +76,7 @@ def chunks(
         raise MixlabError(f"row {row} of the batch has no supervised token after its first token")
     image_of = _images(ids, batch.get("pixel_values"), image_token_id)
     order = torch.argsort(lengths, descending=True, stable=True).tolist()
-    for members in _groups(order, lengths.tolist(), max_rows):
+    for members in _groups(order, lengths.tolist(), max_rows, pass_cost):
         picked = torch.tensor(members)
         width = int(lengths[picked].max())
         rows, columns = learnt[picked, :width].nonzero(as_tuple=True)
@@ -92,14 +98,16 @@ def _images(ids: torch.Tensor, pixels: torch.Tensor | None, token: int | None) -
     return {row: i for i, row in enumerate(rows)}
 
 
-def _groups(order: list[int], lengths: list[int], max_rows: int | None) -> list[list[int]]:
+def _groups(
+    order: list[int], lengths: list[int], max_rows: int | None, pass_cost: int
+) -> list[list[int]]:
     """Cut rows, sorted by falling length, where padded tokens plus passes cost least."""
     limit = max_rows or len(order)
     best = [0.0] + [float("inf")] * len(order)
     cut = [0] * (len(order) + 1)
     for stop in range(1, len(order) + 1):
         for start in range(max(0, stop - limit), stop):
-            cost = best[start] + lengths[order[start]] * (stop - start) + _PASS_COST
+            cost = best[start] + lengths[order[start]] * (stop - start) + pass_cost
             if cost < best[stop]:
                 best[stop], cut[stop] = cost, start
     groups, stop = [], len(order)

@@ -12,8 +12,8 @@ import torch
 
 from mixlab.spec import MixlabError
 from mixlab.train._checkpoint import Checkpoints
-from mixlab.train._chunks import chunks
-from mixlab.train._loss import output_head, token_losses
+from mixlab.train._chunks import PASS_COST, chunks
+from mixlab.train._loss import TokenLosses
 from mixlab.train._settings import ArmSettings
 from mixlab.train._trainable import choose_trainable
 
@@ -90,7 +90,8 @@ def fit(
     before = curve[-1]["seconds"] if curve else 0.0
     started = time.perf_counter()
     prepared, optimizer = accelerator.prepare(model, optimizer)
-    head = output_head(model)
+    losses = TokenLosses(model)
+    pass_cost = PASS_COST.get(model.device.type, PASS_COST["cuda"])
     image_token_id = getattr(model.config, "image_token_id", None)
     _set_mode(model)
     for step in range(done, steps):
@@ -101,9 +102,14 @@ def fit(
         data = batch(step)
         tokens = int((data["labels"][:, 1:] != -100).sum())
         total = 0.0
-        for chunk in chunks(data, image_token_id=image_token_id, max_rows=settings.max_rows):
+        for chunk in chunks(
+            data,
+            image_token_id=image_token_id,
+            max_rows=settings.max_rows,
+            pass_cost=pass_cost,
+        ):
             with accelerator.autocast():
-                loss = token_losses(prepared, head, chunk.to(model.device)) / tokens
+                loss = losses(prepared, chunk.to(model.device)) / tokens
             accelerator.backward(loss)
             total += float(loss.detach())
         norm = accelerator.clip_grad_norm_(trained.values(), settings.max_grad_norm or math.inf)

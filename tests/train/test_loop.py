@@ -10,7 +10,7 @@ from mixlab.models import load_model
 from mixlab.spec import MixlabError
 from mixlab.train import ArmSettings, choose_trainable, fit
 from mixlab.train._chunks import chunks
-from mixlab.train._loss import output_head, token_losses
+from mixlab.train._loss import TokenLosses
 
 
 def settings(**changes: object) -> ArmSettings:
@@ -40,7 +40,7 @@ def test_loss_and_gradient_equal_the_whole_batch(pair, max_rows):
     total, pieces = 0.0, 0
     for chunk in chunks(batch, image_token_id=IMAGE, max_rows=max_rows):
         assert max_rows is None or len(chunk.input_ids) <= max_rows
-        loss = token_losses(model, output_head(model), chunk) / tokens
+        loss = TokenLosses(model)(model, chunk) / tokens
         loss.backward()
         total += float(loss.detach())
         pieces += 1
