@@ -69,7 +69,7 @@ def train_arm(
         "start": loaded.weights_digest(),
         "plan": plan.digest,
         "seed": seed,
-        "settings": settings.model_dump(mode="json", exclude={"checkpoint_every"}),
+        **settings.model_dump(mode="json", exclude={"checkpoint_every"}),
     }
     _claim(folder, identity)
     if (folder / "result.json").is_file():
