@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from mixlab.models import load_model, save_model_folder
 from mixlab.spec import MixlabError
-from mixlab.store import write_json
-from mixlab.train._checkpoint import Checkpoints, as_os_error
+from mixlab.store import check_free_space, write_json
+from mixlab.train._checkpoint import Checkpoints, as_os_error, last_good
 from mixlab.train._loop import Progress, fit
 from mixlab.train._settings import ArmSettings
 
@@ -74,6 +74,8 @@ def train_arm(
     _claim(folder, identity)
     if (folder / "result.json").is_file():
         return _read(folder)
+    checkpoints = Checkpoints(folder / "checkpoints")
+    check_free_space(folder, _bytes_needed(loaded.model))
     # Batches come from the mix, which needs the same encoder that scoring will use.
     from mixlab.mix import collate
 
@@ -83,12 +85,21 @@ def train_arm(
     curve = fit(
         loaded.model, batch, settings, folder, steps=plan.steps, seed=seed, progress=progress
     )
-    with as_os_error():
-        save_model_folder(loaded.model, folder / "final", loaded.folder)
+    try:
+        with as_os_error():
+            save_model_folder(loaded.model, folder / "final", loaded.folder)
+    except MixlabError as error:
+        raise MixlabError(f"{error} {last_good(checkpoints.last())}") from error
     result = {"weights": loaded.weights_digest(), "seconds": curve[-1]["seconds"], "curve": curve}
     write_json(folder / "result.json", result)
-    Checkpoints(folder / "checkpoints").clear()
+    checkpoints.clear()
     return _read(folder)
+
+
+def _bytes_needed(model: Any) -> int:
+    """The final weights, and two checkpoints of weights and both moments: old and new."""
+    size = sum(p.numel() * p.element_size() for p in model.parameters())
+    return size * (1 + 2 * 3)
 
 
 def _claim(folder: Path, identity: dict[str, Any]) -> None:

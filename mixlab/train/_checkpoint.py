@@ -106,3 +106,8 @@ class as_os_error:
         if found and not isinstance(error, OSError):
             code = int(found[1]) if found[1] else errno.ENOSPC
             raise OSError(code, str(error)) from error
+
+
+def last_good(path: Path | None) -> str:
+    """A sentence that names the checkpoint from which training would go on."""
+    return f"The last good checkpoint is {path}." if path else "No checkpoint was written yet."

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from mixlab.spec import MixlabError
-from mixlab.train._checkpoint import Checkpoints
+from mixlab.train._checkpoint import Checkpoints, last_good
 from mixlab.train._chunks import PASS_COST, chunks
 from mixlab.train._loss import TokenLosses
 from mixlab.train._settings import ArmSettings
@@ -153,16 +153,12 @@ def _save(
     try:
         checkpoints.save(step, trained, inner, curve)
     except MixlabError as error:
-        raise MixlabError(f"{error} {_last_good(last)}") from error
+        raise MixlabError(f"{error} {last_good(last)}") from error
 
 
 def _diverged(loss: float, norm: float, step: int, checkpoints: Checkpoints) -> MixlabError:
     what = f"loss is {loss}" if not math.isfinite(loss) else f"gradient's norm is {norm}"
     return MixlabError(
-        f"step {step}: the {what}; training stopped. {_last_good(checkpoints.last())} "
+        f"step {step}: the {what}; training stopped. {last_good(checkpoints.last())} "
         "Lower learning_rate, raise warmup, or look for bad rows in the mix."
     )
-
-
-def _last_good(path: Path | None) -> str:
-    return f"The last good checkpoint is {path}." if path else "No checkpoint was written yet."

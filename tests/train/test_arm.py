@@ -87,7 +87,9 @@ def test_a_folder_of_another_arm_is_refused(arm, tmp_path):
     other = SETTINGS.model_copy(update={"learning_rate": 2e-3})
     with pytest.raises(MixlabError, match=r"seed: 0 there, 1 asked"):
         train_arm(*arm, SETTINGS, tmp_path, seed=1)
-    with pytest.raises(MixlabError, match=r"another arm \(learning_rate: 0\.001 there, 0\.002 asked\)"):
+    with pytest.raises(
+        MixlabError, match=r"another arm \(learning_rate: 0\.001 there, 0\.002 asked\)"
+    ):
         train_arm(*arm, other, tmp_path, seed=0)
     # How often it is saved does not decide the weights.
     train_arm(*arm, SETTINGS.model_copy(update={"checkpoint_every": 3}), tmp_path, seed=0)
@@ -97,3 +99,12 @@ def test_settings_need_no_torch():
     code = "import sys; from mixlab.train import ArmSettings; print('torch' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
+
+
+def test_a_disk_without_room_is_refused_before_training(arm, tmp_path, monkeypatch):
+    import shutil
+
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
+    with pytest.raises(MixlabError, match=r"not enough room .* 1.0 kB free"):
+        train_arm(*arm, SETTINGS, tmp_path / "run", seed=0)
