@@ -130,8 +130,13 @@ class PromptEncoder:
     def _image(self, image: ImageInput | None) -> tuple[np.ndarray | None, int]:
         if image is None:
             return None, 0
-        if self.images is None or self.image_token is None:
+        if self.images is None:
             raise MixlabError(f"{self.where}: the row has an image, but this model takes text only")
+        if self.image_token is None:
+            raise MixlabError(
+                f"{self.where}: the tokenizer has no token for the config's image_token_id "
+                f"{self.image_token_id}; give it the tokenizer that belongs to this VLM"
+            )
         pixels = self.images.read(image)
         return pixels, self.images.count(pixels)
 

@@ -69,6 +69,21 @@ def test_an_unknown_kind_of_model_is_refused(folders, tmp_path):
         load_encoder(folder)
 
 
+def test_text_rows_of_another_family_work_and_its_images_are_refused(tmp_path):
+    from PIL import Image
+    from tiny_families import qwen2_vl
+    from tiny_pair import tiny_tokenizer
+
+    qwen2_vl(True).save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    loaded = load_model(tmp_path)
+    assert loaded.kind == "vlm"
+    assert "model.layers.1.self_attn.q_proj.bias" in loaded.backbone_state()
+    assert len(loaded.encoder.encode_prompt("hi").input_ids) > 0
+    with pytest.raises(MixlabError, match="'qwen2_vl' models are not supported yet"):
+        loaded.encoder.encode_prompt("hi", Image.new("RGB", (8, 8)))
+
+
 def test_a_hub_id_without_network_says_so(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(MixlabError, match="give the path of a downloaded model folder"):
