@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from mixlab.train._diverged import Diverged
 from mixlab.train._settings import ArmSettings, BatchSettings
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ArmSettings",
     "BatchSettings",
+    "Diverged",
     "TrainResult",
     "choose_trainable",
     "fit",

@@ -60,8 +60,9 @@ def train_arm(
         progress: called after each step with steps done, steps, and the step's loss.
 
     Raises:
+        Diverged: the loss or a gradient became NaN or infinite.
         MixlabError: the folder holds another run (another start, plan, seed or settings), a
-            trainable pattern matches nothing, the loss is NaN or infinite, or the disk is full.
+            trainable pattern matches nothing, or the disk is full.
     """
     folder = Path(folder)
     loaded = load_model(start, device=device)

@@ -13,6 +13,7 @@ import torch
 from mixlab.spec import MixlabError
 from mixlab.train._checkpoint import Checkpoints, last_good
 from mixlab.train._chunks import PASS_COST, chunks
+from mixlab.train._diverged import Diverged
 from mixlab.train._loss import TokenLosses
 from mixlab.train._settings import ArmSettings
 from mixlab.train._trainable import choose_trainable
@@ -52,8 +53,9 @@ def fit(
         the step), seconds (since the start, earlier sessions included).
 
     Raises:
-        MixlabError: loss or gradient is NaN or infinite, or the disk is full; the last good
-            checkpoint is named and kept.
+        Diverged: loss or gradient is NaN or infinite.
+        MixlabError: a trainable pattern matches nothing, or the disk is full. Both errors name
+            the last good checkpoint, which is kept.
     """
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
@@ -156,9 +158,9 @@ def _save(
         raise MixlabError(f"{error} {last_good(last)}") from error
 
 
-def _diverged(loss: float, norm: float, step: int, checkpoints: Checkpoints) -> MixlabError:
+def _diverged(loss: float, norm: float, step: int, checkpoints: Checkpoints) -> Diverged:
     what = f"loss is {loss}" if not math.isfinite(loss) else f"gradient's norm is {norm}"
-    return MixlabError(
+    return Diverged(
         f"step {step}: the {what}; training stopped. {last_good(checkpoints.last())} "
         "Lower learning_rate, raise warmup, or look for bad rows in the mix."
     )

@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 from mixlab.checkpoint import digest_state
 from mixlab.models import load_model
 from mixlab.spec import MixlabError
-from mixlab.train import ArmSettings, choose_trainable, fit
+from mixlab.train import ArmSettings, Diverged, choose_trainable, fit
 from mixlab.train._chunks import chunks
 from mixlab.train._loss import TokenLosses
 
@@ -108,7 +108,7 @@ def test_a_loss_that_is_not_finite_stops_with_the_last_good_checkpoint(pair, tmp
             made["pixel_values"][0, 0, 0, 0] = math.nan
         return made
 
-    with pytest.raises(MixlabError, match=r"step 6: the loss is nan.*checkpoint is .*step-0{7}4"):
+    with pytest.raises(Diverged, match=r"step 6: the loss is nan.*checkpoint is .*step-0{7}4"):
         fit(model, batch, settings(), tmp_path, steps=8, seed=0)
     assert [p.name for p in (tmp_path / "checkpoints").iterdir()] == ["step-00000004"]
 
