@@ -22,28 +22,38 @@ def fit(
     learning_rate: float,
     stage: str,
     progress: Progress = silent,
-    weight_decay: float = 0.05,
+    weight_decay: float = 0.0,
     warmup: float = 0.04,
+    matrices: Iterable["torch.Tensor"] = (),
+    matrix_rate: float = 0.02,
 ) -> float:
-    """Take ``steps`` AdamW steps on the losses that an iterator makes; the mean of the last 20.
+    """Take ``steps`` steps on the losses that an iterator makes; the mean of the last 20.
 
-    Cosine schedule with linear warm-up, gradients clipped to norm 1.
+    AdamW on ``parameters`` and Muon (Jordan and others 2024, github.com/KellerJordan/Muon; in
+    torch) on ``matrices``: it forms the circuits that copy and match in half the steps. Cosine
+    schedule with linear warm-up, gradients clipped to norm 1.
     """
     import torch
 
-    learned = list(parameters)
-    optimizer = torch.optim.AdamW(
-        learned, lr=learning_rate, betas=(0.9, 0.98), weight_decay=weight_decay, fused=True
-    )
+    plain, hidden = list(parameters), list(matrices)
+    optimizers: list[tuple[torch.optim.Optimizer, float]] = [
+        (
+            torch.optim.AdamW(plain, betas=(0.9, 0.98), weight_decay=weight_decay, fused=True),
+            learning_rate,
+        )
+    ]
+    if hidden:
+        optimizers.append((torch.optim.Muon(hidden, weight_decay=0.01), matrix_rate))
     last: list[float] = []
     for step in range(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate * _schedule(step, steps, warmup)
         loss = next(losses)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(learned, 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        torch.nn.utils.clip_grad_norm_([*plain, *hidden], 1.0)
+        for optimizer, rate in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate * _schedule(step, steps, warmup)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         last = [*last[-19:], float(loss.detach())]
         if step % 20 == 19 or step + 1 == steps:
             progress(stage, (step + 1) / steps)

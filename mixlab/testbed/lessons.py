@@ -12,7 +12,7 @@ from mixlab.testbed.phrases import SPLITS, phrasebook
 CAPTION = "describe the picture."
 
 # Shares of the lessons by subject, and of plain (uninstructed, short) questions within each.
-SHARES = {"facts": 0.36, "procedures": 0.26, "reading": 0.22, "scenes": 0.10, "patterns": 0.06}
+SHARES = {"facts": 0.28, "procedures": 0.33, "reading": 0.19, "scenes": 0.05, "patterns": 0.15}
 PLAIN = {"facts": 0.85, "procedures": 0.9, "reading": 0.1, "scenes": 0.85, "patterns": 1.0}
 
 
@@ -48,11 +48,15 @@ class Curriculum:
                 yield content.question, content.answer
                 continue
             book = books.get(subject, books["other"])
-            yield _render(content, rng.choice(self.formats), f"{seed}-{number}", book)
+            weights_of = [3 if fmt == "letter" else 1 for fmt in self.formats]
+            fmt = rng.choices(self.formats, weights_of)[0]
+            yield _render(content, fmt, f"{seed}-{number}", book)
 
     def _draw(self, subject: str, rng: Random, number: int) -> Content:
         if subject == "procedures":
-            operation = rng.choice(self.operations)
+            # Sums take longest to learn.
+            weights = [3 if name in ("add", "subtract") else 1 for name in self.operations]
+            operation = rng.choices(self.operations, weights)[0]
             wording = rng.randrange(len(procedures.WORDINGS[operation]))
             return procedures.draw("train", operation, wording, rng, number)
         if subject == "reading":

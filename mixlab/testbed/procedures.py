@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from random import Random
+from zlib import crc32
 
 from mixlab.testbed.content import Content, options
 
@@ -29,8 +30,8 @@ STRING_OPERATIONS: dict[str, Callable[[str], str]] = {
 OPERATIONS = ("add", "subtract", *STRING_OPERATIONS)
 
 WORDINGS: dict[str, tuple[str, ...]] = {
-    "add": ("what is {a} plus {b}?", "add {a} and {b}.", "{a} + {b} makes what?"),
-    "subtract": ("what is {a} minus {b}?", "take from {a} the number {b}.", "{a} - {b} makes what?"),
+    "add": ("what is {a} plus {b}?", "give {a} plus {b}.", "{a} plus {b} makes what?"),
+    "subtract": ("what is {a} minus {b}?", "give {a} minus {b}.", "{a} minus {b} makes what?"),
     "reverse": ("reverse {s}.", "say {s} backwards.", "what is {s} in reverse?"),
     "rotate": ("rotate {s}.", "move the first to the end: {s}.", "what is {s} after one turn?"),
     "swap": ("swap the ends of {s}.", "trade first and last: {s}.", "what is {s} with ends swapped?"),
@@ -38,13 +39,13 @@ WORDINGS: dict[str, tuple[str, ...]] = {
 
 
 def operands(operation: str, rng: Random) -> tuple[str, str]:
-    """Operands as text, and the answer: sums have three digits and neither carry nor borrow."""
+    """Operands as text, and the answer: sums have two digits and neither carry nor borrow."""
     if operation == "add":
-        pairs = [_digits_to(9, rng, least=i == 0) for i in range(3)]
+        pairs = [_digits_to(9, rng, least=i == 0) for i in range(2)]
         a, b = "".join(str(x) for x, _ in pairs), "".join(str(y) for _, y in pairs)
         return f"{a},{b}", str(int(a) + int(b))
     if operation == "subtract":
-        pairs = [_digits_to(9, rng, least=i == 0) for i in range(3)]
+        pairs = [_digits_to(9, rng, least=i == 0) for i in range(2)]
         a, b = "".join(str(x + y) for x, y in pairs), "".join(str(y) for _, y in pairs)
         return f"{a},{b}", "".join(str(x) for x, _ in pairs)
     letters = "".join(rng.sample(LETTERS, LENGTH))
@@ -67,7 +68,7 @@ def make(operation: str, wording: int, rng: Random, number: int) -> Content:
 def ask(
     operation: str, wording: int, text: str, answer: str, number: int, rng: Random
 ) -> Content:
-    """The question for given operands (``text``: ``"123,456"`` or ``"bdfg"``)."""
+    """The question for given operands (``text``: ``"12,34"`` or ``"bdfg"``)."""
     template = WORDINGS[operation][wording]
     if operation in STRING_OPERATIONS:
         question = template.format(s=" ".join(text))
@@ -76,8 +77,8 @@ def ask(
     else:
         a, b = text.split(",")
         question, shown = template.format(a=a, b=b), answer
-        near = (int(answer) + step for step in (-100, -11, -10, -1, 1, 10, 11, 100))
-        others = {str(number) for number in near if 100 <= number <= 999}
+        near = (int(answer) + step for step in (-20, -11, -10, -1, 1, 10, 11, 20))
+        others = {str(number) for number in near if 10 <= number <= 99}
     choices = options(shown, sorted(others), rng)
     return Content(
         id=f"procedure-{operation}-{number}",
@@ -91,8 +92,8 @@ def ask(
 
 def held_out(split: str, operation: str, text: str) -> bool:
     """Whether operands belong to ``split``: by a checksum, so that splits never overlap."""
-    mark = sum((i + 3) * ord(c) for i, c in enumerate(operation + text)) % 10
-    return {"train": mark >= 3, "dev": mark == 0, "test": mark in (1, 2)}[split]
+    mark = crc32(f"{operation} {text}".encode()) % 10
+    return {"train": mark > 3, "dev": mark == 3, "test": mark < 3}[split]
 
 
 def draw(split: str, operation: str, wording: int, rng: Random, number: int) -> Content:

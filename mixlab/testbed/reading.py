@@ -1,6 +1,7 @@
 """Short texts to read: content that stands in the prompt, so that the form is what is tested."""
 
 from random import Random
+from zlib import crc32
 
 from mixlab.testbed.content import Content, options
 
@@ -17,27 +18,23 @@ QUESTIONS = ("how is the {t}?", "what is the {t} like?", "in this text, the {t} 
 
 def pair_split(thing: str, state: str) -> str:
     """The split of a (thing, state) pair: fixed by a checksum."""
-    mark = (THINGS.index(thing) * 7 + STATES.index(state) * 3) % 10
-    return "test" if mark in (1, 4, 8) else "dev" if mark == 6 else "train"
+    mark = crc32(f"{thing} {state}".encode()) % 10
+    return "test" if mark < 3 else "dev" if mark == 3 else "train"
 
 
 def draw(split: str, rng: Random, number: int) -> Content:
-    """Two or three sentences and a question about one; the asked pair belongs to ``split``."""
+    """A sentence and a question about it; its pair belongs to ``split``.
+
+    One sentence, so that the content is a copy and only the form can go wrong.
+    """
     while True:
         thing, state = rng.choice(THINGS), rng.choice(STATES)
         if pair_split(thing, state) == split:
             break
-    others = rng.sample([t for t in THINGS if t != thing], rng.choice((1, 2)))
-    lines = [(thing, state)]
-    for other in others:
-        states = [s for s in STATES if s != state and pair_split(other, s) == "train"]
-        lines.append((other, rng.choice(states)))
-    rng.shuffle(lines)
-    text = " ".join(f"the {t} is {s}." for t, s in lines)
-    question = rng.choice(QUESTIONS).format(t=thing)
+    question = f"the {thing} is {state}. {rng.choice(QUESTIONS).format(t=thing)}"
     return Content(
         id=f"reading-{split}-{number}",
-        question=f"{text} {question}",
+        question=question,
         answer=state,
         choices=options(state, STATES, rng),
         kind="reading",

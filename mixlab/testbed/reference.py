@@ -62,13 +62,16 @@ def teach(
             yield answer_loss(model.model, model.lm_head, {"input_ids": batch.ids}, batch.labels)
 
     model.train()
+    inner = {id(p): p for p in model.model.layers.parameters() if p.ndim == 2}
     loss = fit(
-        model.parameters(),
+        [p for p in model.parameters() if id(p) not in inner],
         losses(),
         steps=size.steps,
         learning_rate=size.learning_rate,
         stage="reference",
         progress=progress,
+        matrices=inner.values(),
+        matrix_rate=size.matrix_rate,
     )
     model.eval()
     return loss

@@ -36,9 +36,10 @@ class ReferenceSize:
     intermediate: int = 384
     layers: int = 4
     heads: int = 4
-    steps: int = 1000
-    batch_rows: int = 96
+    steps: int = 1300
+    batch_rows: int = 72
     learning_rate: float = 3.0e-3
+    matrix_rate: float = 0.02
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class VisionSize:
     intermediate: int = 256
     layers: int = 2
     heads: int = 4
-    tower_steps: int = 1200
+    tower_steps: int = 400
     tower_batch: int = 64
     tower_learning_rate: float = 2.0e-3
     align_steps: int = 250
