@@ -14,9 +14,6 @@ from mixlab.study.sweepfile import SweepSpec
 if TYPE_CHECKING:
     import pandas as pd
 
-_NEVER = type("_NEVER", (Exception,), {})
-_Diverged: type[Exception] = getattr(train, "Diverged", _NEVER)
-
 
 class Rooms:
     """What the jobs of one worker share: tasks, sources, encoder, the reference's weights."""
@@ -94,7 +91,7 @@ class Rooms:
             trained = train.train_arm(
                 self._pair["vlm"], plan, sources, arm, folder, seed=job.seed, progress=step
             )
-        except _Diverged as error:
+        except train.Diverged as error:
             names = [metric.name for metric in self._spec.metric]
             return Outcome({"receipts": receipt}, dict.fromkeys(names, math.nan), _why(error))
         loaded = models.load_model(trained.final)

@@ -1,5 +1,6 @@
 """How a sweep goes: a live table on a terminal, plain lines elsewhere, a log file always."""
 
+import contextlib
 import time
 from pathlib import Path
 from types import TracebackType
@@ -79,12 +80,14 @@ class Display:
     ) -> None:
         if self._live is not None:
             self._live.__exit__(kind, value, trace)
-        self._log.close()
+        with contextlib.suppress(OSError):
+            self._log.close()
 
     def line(self, text: str, *, quiet: bool = False) -> None:
         """One line, on the console (unless quiet) and in the log."""
-        self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
-        self._log.flush()
+        with contextlib.suppress(OSError):  # a full disk is told by what must be written
+            self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+            self._log.flush()
         if not quiet:
             self._console.print(Text(text), soft_wrap=True)
 
