@@ -14,7 +14,14 @@ from mixlab.attribute._intervals import (
     t_interval,
     unseen_bound,
 )
-from mixlab.attribute._paired import Line, Paired, UnpairedError, pair_items, rows_of
+from mixlab.attribute._paired import (
+    Line,
+    Paired,
+    UnpairedError,
+    item_name,
+    pair_items,
+    rows_of,
+)
 
 
 @dataclass(frozen=True)
@@ -77,9 +84,12 @@ def _interval(table: np.ndarray, paired: Paired) -> Estimate:
         estimate = replace(estimate, over_items=crossed_interval(table, clusters))
     else:
         estimate = cluster_interval(table[:, 0], clusters)
-    if estimate.se == 0 and groups >= 2:
-        return _without_spread(estimate, groups)
-    return estimate
+    if estimate.se > 0 or groups < 2:
+        return estimate
+    wide = estimate.over_items
+    if wide is not None and wide.se > 0:
+        return replace(wide, method=f"seeds agree exactly; {wide.method}", over_items=wide)
+    return _without_spread(estimate, groups)
 
 
 def _without_spread(estimate: Estimate, groups: int) -> Estimate:
@@ -187,6 +197,6 @@ def above_floor(
         lost = seen.table.index.symmetric_difference(blind.table.index)
         raise UnpairedError(
             f"{line.label}: {len(lost)} items lack one of the conditions image and permuted, for "
-            f"example {[str(i[1]) for i in lost[:5]]}; score both on the same items"
+            f"example {[item_name(i) for i in lost[:5]]}; score both on the same items"
         )
     return _interval(seen.table.to_numpy() - blind.table.to_numpy(), seen).scaled(100)

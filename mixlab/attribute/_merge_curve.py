@@ -82,14 +82,21 @@ class _Run:
         return r, v
 
 
-def _block(frames: list[pd.DataFrame], line: Line, names: list[str]) -> Block:
-    stacked = [f.assign(run=n) for f, n in zip(frames, names, strict=True)]
-    for name, frame in zip(names, stacked, strict=True):
-        if frame.empty:
-            raise UnpairedError(f"{line.label}: no scores for {name}; score it first")
-    paired = pair_items(pd.concat(stacked), line, names)
-    _, codes = np.unique(paired.clusters.to_numpy(), return_inverse=True)
+def _block(rows: pd.DataFrame, line: Line, names: list[str]) -> Block:
+    paired = pair_items(rows, line, names)
+    _, codes = np.unique(paired.clusters.to_numpy().astype(str), return_inverse=True)
     return Block(paired.table.to_numpy(dtype=float), codes)
+
+
+def _states(mine: pd.DataFrame) -> list[str]:
+    """The state of each row: `VLM`, `permuted images`, or `alpha a`."""
+    plain = (mine["operator"].isna() | (mine["operator"] == "none")).to_numpy()
+    permuted = (mine["condition"] == "permuted").to_numpy()
+    alpha = mine["alpha"].to_numpy(dtype=float)
+    return [
+        f"alpha {round(a, 6):g}" if not p else ("permuted images" if q else "VLM")
+        for p, q, a in zip(plain, permuted, alpha, strict=True)
+    ]
 
 
 def _gather(
@@ -101,27 +108,25 @@ def _gather(
     reference: str,
     split: str,
 ) -> _Run:
-    mine = scores.loc[scores["run"] == run]
+    mine = scores.loc[(scores["run"] == run) & (scores["split"] == split)]
+    mine = mine.assign(run=_states(mine))
     base = scores.loc[scores["run"] == reference]
-    floors: list[Block] = []
+    names = ["VLM", *[f"alpha {round(a, 6):g}" for a in alphas]]
     blocks = []
-    for line in [*text, vision]:
-        states = [rows_of(mine, line, split=split)]
-        states += [rows_of(mine, line, split=split, operator="merge", alpha=a) for a in alphas]
-        names = ["VLM", *[f"alpha {a:g}" for a in alphas]]
-        if line is vision:
-            floor = rows_of(mine, line, split=split, permuted=True)
-            floors.append(_block([floor, *states], line, ["permuted images", *names]))
-        else:
-            anchor = rows_of(base, line, split=split)
-            blocks.append(_block([anchor, *states], line, ["reference", *names]))
-    return _Run(blocks, floors)
+    for line in text:
+        anchor = rows_of(base, line, split=split).assign(run="reference")
+        part = pd.concat([anchor, rows_of(mine, line, split=split, operator=None)])
+        blocks.append(_block(part, line, ["reference", *names]))
+    floor = rows_of(mine, vision, split=split, permuted=True)
+    seen = rows_of(mine, vision, split=split, operator=None)
+    sight = _block(pd.concat([floor, seen]), vision, ["permuted images", *names])
+    return _Run(blocks, [sight])
 
 
 def alphas_of(scores: pd.DataFrame, run: str) -> list[float]:
     """The alphas at which a run was merged and scored, rising."""
-    mine = scores.loc[(scores["run"] == run) & (scores["operator"].fillna("none") == "merge")]
-    return sorted({round(float(a), 6) for a in mine["alpha"].dropna()})
+    mine = scores.loc[(scores["run"] == run) & (scores["operator"] == "merge")]
+    return sorted({round(float(a), 6) for a in mine["alpha"].dropna().unique()})
 
 
 def _ratio(top: Array, bottom: Array, cov: Array | None, shape: Estimate) -> Estimate:

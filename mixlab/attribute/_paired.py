@@ -99,16 +99,18 @@ def rows_of(
     line: Line,
     *,
     split: str = "test",
-    operator: str = "none",
+    operator: str | None = "none",
     alpha: float | None = None,
     permuted: bool = False,
 ) -> pd.DataFrame:
-    """Rows of one line under one state of the models (operator, alpha, condition)."""
+    """Rows of one line under one state of the models; operator None takes every operator."""
     keep = (scores["construct"] == line.construct) & (scores["split"] == split)
     keep &= scores["role"].isin(line.roles) | (scores["role"].isna() & ("" in line.roles))
-    if "operator" in scores.columns:
-        keep &= (scores["operator"] == operator) | (scores["operator"].isna() & (operator == "none"))
-    if operator != "none" and alpha is not None:
+    if operator is not None and "operator" in scores.columns:
+        keep &= (scores["operator"] == operator) | (
+            scores["operator"].isna() & (operator == "none")
+        )
+    if alpha is not None:
         keep &= np.isclose(scores["alpha"].astype(float), alpha)
     if line.construct == "vision":
         keep &= scores["condition"] == ("permuted" if permuted else "image")
@@ -147,10 +149,10 @@ def pair_items(rows: pd.DataFrame, line: Line, runs: Sequence[str]) -> Paired:
     absent = [run for run, n in zip(runs, count.sum(axis=0), strict=True) if n == 0]
     if absent:
         raise UnpairedError(f"{line.label}: no scores for the runs {absent}; score them first")
-    index = pd.MultiIndex.from_tuples([tuple(i.split("\0", 1)) for i in items])
+    index = pd.Index(items, dtype=object)
     if (count == 0).any():
         named = [
-            f"{run}: {', '.join(index[k][1] for k in np.flatnonzero(count[:, j] == 0)[:5])}"
+            f"{run}: {', '.join(item_name(index[k]) for k in np.flatnonzero(count[:, j] == 0)[:5])}"
             f" ({int((count[:, j] == 0).sum())} in all)"
             for j, run in enumerate(runs)
             if (count[:, j] == 0).any()
@@ -162,12 +164,25 @@ def pair_items(rows: pd.DataFrame, line: Line, runs: Sequence[str]) -> Paired:
     values = np.empty((len(items), len(runs)))
     values[key, column] = rows["score"].to_numpy(dtype=float)
     clusters = np.empty(len(items), dtype=object)
-    clusters[key] = rows["cluster"].astype(str).to_numpy(dtype=object)
-    table = pd.DataFrame(values, index=index, columns=list(runs)).sort_index()
-    return Paired(line, table, pd.Series(clusters, index=index).loc[table.index])
+    clusters[key] = rows["cluster"].astype(object).to_numpy()
+    order = np.argsort(np.asarray(items, dtype=str), kind="stable")
+    table = pd.DataFrame(values[order], index=index[order], columns=list(runs))
+    return Paired(line, table, pd.Series(clusters[order], index=table.index))
+
+
+def add_unit(scores: pd.DataFrame) -> pd.DataFrame:
+    """The same table with a column `unit` (task and item joined), which makes pairing quicker."""
+    return scores.assign(unit=pd.Categorical(_keys(scores)))
+
+
+def item_name(unit: str) -> str:
+    """The item of a unit."""
+    return unit.partition("\0")[2]
 
 
 def _keys(rows: pd.DataFrame) -> np.ndarray:
-    """One string an item, float-free: task and item joined by a null character."""
+    """One string an item: task and item joined by a null character."""
+    if "unit" in rows.columns:
+        return rows["unit"].astype(object).to_numpy()
     task, item = rows["task"].astype(str), rows["item"].astype(str)
     return (task + "\0" + item).to_numpy(dtype=object)

@@ -378,12 +378,21 @@ def _merge(f: Findings) -> list[Markup]:
     curves = [c for c in wanted if c is not None] or f.curves[:2]
     if not curves:
         return [Markup("No merge with the reference was scored.")]
-    return [_merge_words(c) for c in curves]
+    return [_merge_words(c, f.study.margin) for c in curves]
 
 
-def _merge_words(c: MergeCurve) -> Markup:
+def _why(c: MergeCurve, margin: float) -> Markup:
+    if c.loss.low > margin:
+        return Markup("{}").format(c.why)
+    return Markup(
+        "R and J are undefined, for there is no loss surely above {} points to bring back "
+        "(loss of text {})"
+    ).format(f"{margin:g}", interval(c.loss, f"loss|{c.recipe.key}|text"))
+
+
+def _merge_words(c: MergeCurve, margin: float) -> Markup:
     if c.joint is None:
-        return Markup("{}: {}.").format(arm(c.recipe.label), c.why)
+        return Markup("{}: {}.").format(arm(c.recipe.label), _why(c, margin))
     j, key = c.joint, f"joint|{c.recipe.key}"
     if j.excess.low > 0:
         verdict = "better than the straight chord"

@@ -162,7 +162,7 @@ def _asked(recipe: Recipe, runs: pd.DataFrame) -> tuple[tuple[str, float], ...]:
 
 def find(study: Study) -> Findings:
     """Compute all findings of a study. Raises `MixlabError` when compared runs lack items."""
-    plain = study.best.loc[study.best["operator"].fillna("none") == "none"]
+    plain = study.best.loc[study.best["operator"] == "none"]
     test = plain.loc[plain["split"] == "test"]
     if not (test["run"] == "reference").any():
         raise UnpairedError(
@@ -353,7 +353,7 @@ def _curves(
     if vision is None or not text:
         return []
     best = study.best
-    merged = set(best.loc[best["operator"].fillna("none") == "merge", "run"].unique())
+    merged = set(best.loc[best["operator"] == "merge", "run"].unique())
     anchor = best.loc[best["run"] == "reference"]
     curves = []
     for recipe in body:
@@ -379,7 +379,7 @@ def _by_protocol(
     if len(names) < 2:
         return []
     plain = study.scores.loc[
-        (study.scores["operator"].fillna("none") == "none") & (study.scores["split"] == "test")
+        (study.scores["operator"] == "none") & (study.scores["split"] == "test")
     ]
     out = []
     for line in skills:

@@ -10,10 +10,11 @@ from typing import Any
 import pandas as pd
 
 from mixlab import MixlabError
-from mixlab.attribute import check, own_best
+from mixlab.attribute import add_unit, check, own_best
 from mixlab.store import Tables
 
-UNUSED = ("response", "kind", "format", "step", "modality", "weights")
+UNUSED = ("response", "kind", "format", "step", "modality", "weights", "status", "seed")
+FEW = ("run", "construct", "split", "role", "condition", "protocol", "operator", "cluster")
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,14 @@ def read_study(folder: str | Path) -> Study:
             f"{folder} has no scores yet; start the sweep again, it goes on where it was"
         )
     scores = check(scores).drop(columns=[c for c in UNUSED if c in scores.columns])
+    scores = scores.assign(
+        operator=scores["operator"].fillna("none"), role=scores["role"].fillna("")
+    )
+    scores = add_unit(scores)
     runs = runs.drop_duplicates("run", keep="last")
     study = Study(
         folder, info, scores, scores, runs, tables.read("receipts"), tables.read("trials")
     )
     best = own_best(scores, study.protocols)
+    scores, best = (t.astype(dict.fromkeys(FEW, "category")) for t in (scores, best))
     return Study(folder, info, scores, best, runs, study.receipts, study.trials)

@@ -67,7 +67,7 @@ def svg(chart: Any, prefix: str) -> str:
     """
     import vl_convert
 
-    spec = {**chart.to_dict(), "config": config()}
+    spec = {**chart.to_dict(validate=False), "config": config()}
     text = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
     text = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', text)
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", text)

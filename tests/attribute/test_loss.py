@@ -48,6 +48,16 @@ def test_equal_scores_get_an_exact_bound_and_not_a_zero_width():
     assert many.word == "no loss"
 
 
+def test_seeds_that_agree_by_chance_fall_back_on_the_items():
+    left = np.r_[np.ones(50), np.zeros(50)]
+    table = pd.concat(
+        [rows("reference", np.ones(100)), rows("arm-0", left), rows("arm-1", np.roll(left, 20))]
+    )
+    found = loss_on(table, recipe("arm", [0, 1]), SKILL).estimate
+    assert found.method.startswith("seeds agree exactly")
+    assert 0 < found.high - found.estimate < 50
+
+
 def test_one_cluster_is_undetermined():
     table = study(0.5).assign(cluster="one")
     found = loss_on(table, recipe("arm", [0]), SKILL)

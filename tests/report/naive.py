@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from functools import cached_property
 from pathlib import Path
@@ -47,6 +46,8 @@ class Naive:
         x = np.array(values)
         n = len(x)
         se = stats.sem(x)
+        if se < 1e-12 and part != "estimate":
+            return math.nan
         t = stats.t.ppf(0.975, n - 1)
         return {
             "estimate": x.mean(),
@@ -56,7 +57,7 @@ class Naive:
         }[part]
 
     def number(self, key: str) -> float:
-        """The value behind a key; NaN where only one seed is there and no closed form is tried."""
+        """The value behind a key; NaN for bounds over items (one seed, or seeds that agree)."""
         kind, *rest = key.split("|")
         return getattr(self, f"_{kind}")(*rest)
 
@@ -93,8 +94,8 @@ class Naive:
         return out
 
     def _joint(self, recipe: str, what: str, part: str = "estimate") -> float:
-        found: dict[str, list[float]] = {k: [] for k in
-                                         ("J", "J0", "excess", "text_back", "vision_cost")}  # fmt: skip
+        names = ("J", "J0", "excess", "text_back", "vision_cost")
+        found: dict[str, list[float]] = {name: [] for name in names}
         for run in self.runs_of(recipe):
             dev, test = self.curve(run, "dev"), self.curve(run, "test")
             alpha = max(dev, key=lambda a: min(*dev[a], 1))
@@ -114,7 +115,9 @@ class Naive:
         x, y = [], []
         names = ["short", "letter", "sentence", "json"]
         for _, mine in arms.groupby("recipe"):
-            share = json.loads(mine.iloc[0]["realised_formats"])
+            got = self.receipts[self.receipts["run"].isin(mine["run"])]
+            share = got.groupby("format")["realised_supervised"].sum()
+            share = (share / share.sum()).to_dict()
             text = float(mine["realised_text_supervised"].mean())
             x.append([1, text, *[share.get(k, 0.0) for k in names[1:]]])
             y.append(100 * np.mean([self.mean(r, line) for r in mine["run"]]))

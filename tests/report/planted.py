@@ -39,7 +39,7 @@ class Plant:
     floor: float = 0.30
     vision_cost: float = 0.04
     diverse_keeps: float = 0.3
-    seed_spread: float = 0.005
+    seed_spread: float = 0.015
     blind: float = 0.1
     """V(0) of the planted merge curve."""
     recovery_power: float = 3.0
@@ -295,7 +295,7 @@ def write_study(folder: Path, plant: Plant | None = None, seed: int = 0, **names
             "pair": {"vlm": "testbed", "reference": "testbed"},
             "seeds": list(plant.seeds),
             "protocols": ["strict", "semantic"],
-            "trials": 12,
+            "trials": plant.trials,
         },
     }
     (folder / "study.json").write_text(json.dumps(study), encoding="utf-8")

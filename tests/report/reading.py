@@ -22,8 +22,13 @@ class Number:
 def answer(page: str) -> str:
     """The text of headline and answer, tags taken away, spaces made single."""
     start, end = page.index('<p class="headline">'), page.index("<h3>At a glance")
-    bare = re.sub(r"<[^>]+>", "", page[start:end])
-    return re.sub(r"\s+", " ", html.unescape(bare)).replace("\u00a0", " ")
+    return plain_text(page[start:end])
+
+
+def plain_text(markup: str) -> str:
+    """Text without tags, spaces made single."""
+    bare = html.unescape(re.sub(r"<[^>]+>", "", markup))
+    return re.sub(r"\s+", " ", bare.replace("\u00a0", " "))
 
 
 def numbers(page: str) -> list[Number]:
