@@ -70,6 +70,7 @@ def suggest(
             even if they are finished by now.
         startup: so many finished trials before the sampler learns from them.
     """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     scratch = optuna.create_study(
         directions=list(directions), sampler=_sampler(sampler, _seed(seed, number), startup)
     )
