@@ -46,12 +46,13 @@ class Schedule:
         self._info: dict[str, dict[str, Any]] = {}
         self._confirmed: set[int] = set()
         trials = {arm.recipe for arm in book.arms}
+        # First, because scoring the reference finds out whether the pair fits.
+        for name in untrained:
+            self._add(_FIRST, Job(name, SCORE, name, name))
         for arm in fixed:
             urgent = arm.recipe in trials
             for job in self._fits(arm):
                 self._add(_FIRST if urgent else _BESIDE, job)
-        for name in untrained:
-            self._add(_BESIDE, Job(name, SCORE, name, name))
         for arm in fixed:
             for job in self._confirms(arm):
                 self._add(_LATER, job)

@@ -71,6 +71,8 @@ class SweepSpec(Settings):
         generation: so many trials are asked for at a time, whatever the number of workers, so
             that the recipes do not depend on it.
         seed: of the sampler.
+        margin: of equivalence, in points; part of the study's digest, so that it is declared before
+            test scores are read.
         threads: CPU threads of one run; fixed here because float sums depend on it.
         tasks: further task files, beside those of the pair.
     """
@@ -91,6 +93,7 @@ class SweepSpec(Settings):
     generation: int = Field(default=2, ge=1)
     sampler: Literal["tpe", "random"] = "tpe"
     seed: int = 0
+    margin: float = Field(default=3.0, gt=0)
     threads: int = Field(default=1, ge=1)
     confirm: Confirm = Confirm()
     tasks: list[str] = Field(default_factory=list)
