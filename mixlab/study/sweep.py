@@ -210,10 +210,7 @@ def run_sweep(
                 loop.run(display)
             except KeyboardInterrupt:
                 done, known = schedule.counts()
-                display.line(
-                    f"stopped: {done} of {known} runs done and kept. Start the same command again "
-                    "to go on."
-                )
+                display.line(f"stopped: {done} of {known} runs are done and kept")
                 raise
             finally:
                 pool.close()

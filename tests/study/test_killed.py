@@ -71,4 +71,4 @@ def test_ctrl_c_says_what_is_kept(sweeps: Sweeps) -> None:
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     output = process.communicate(timeout=20)[0].decode()
-    assert "stopped: 0 of 8 runs done and kept. Start the same command again" in output
+    assert "stopped: 0 of 13 runs are done and kept" in output
