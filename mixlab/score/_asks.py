@@ -11,6 +11,7 @@ from mixlab.score._conditions import permuted_images
 from mixlab.score._prompts import Prompts
 from mixlab.score._protocol import Protocol
 from mixlab.score._task import Item, Task
+from mixlab.spec import MixlabError
 
 if TYPE_CHECKING:
     from mixlab.models import LoadedModel
@@ -103,5 +104,12 @@ def _request(
         tails = [whole.tolist() for whole in wholes]
         return prompts.key(ids, image, "choice", reads, tails), ChoiceRequest(ids, wholes, image)
     limit = proto.max_new_tokens or task.max_new_tokens
+    if loaded.encoder.max_length is not None:
+        limit = min(limit, loaded.encoder.max_length - len(ids))
+        if limit < 1:
+            raise MixlabError(
+                f"task {task.name!r}, item {item.id!r}: the prompt's {len(ids)} tokens fill the "
+                f"context of {loaded.encoder.max_length}; no room to answer"
+            )
     key = prompts.key(ids, image, proto.generation_digest, limit, reads)
     return key, Request(ids, limit, image)

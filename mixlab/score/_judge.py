@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from fractions import Fraction
 from string import ascii_lowercase
 
 from mixlab import formats
@@ -37,14 +38,14 @@ def strict_right(item: Item, response: str, *, fold: bool = False) -> bool:
 
     short (and every form that is not named here): equal to the answer or an alias. letter: the
     bare letter, either case. json: one object with one key whose value is the answer. sentence,
-    long, steps: the response has that form and its content is right, as no one text is the gold.
+    long, steps: the response has that form and reads as the answer, as no one text is the gold.
     `fold` ignores case.
     """
     body = response.strip()
     if item.format == "letter":
         return body.casefold() in gold_letters(item)
     if item.format in ("sentence", "long", "steps"):
-        return formats.recognise(body) == item.format and content_right(item, body)
+        return formats.recognise(body) == item.format and semantic_right(item, body)
     if item.format == "json":
         try:
             value = json.loads(body)
@@ -63,7 +64,7 @@ def semantic_right(item: Item, response: str) -> bool:
     """Whether a reader of JSON, boxed and stated answers, numbers and letters finds the gold."""
     if item.format == "letter":
         return read_letter(response, letters_of(item)) in gold_letters(item)
-    wanted = [as_number(gold) for gold in item.golds]
+    wanted = [_number_of(gold) for gold in item.golds]
     if all(value is not None for value in wanted):
         return read_number(response) in wanted
     golds = {normalise(gold) for gold in item.golds}
@@ -115,7 +116,7 @@ def content_right(item: Item, response: str) -> bool:
         return False
     if semantic_right(item, response) or any(mentions(body, gold) for gold in item.golds):
         return True
-    wanted = {as_number(gold) for gold in item.golds} - {None}
+    wanted = {_number_of(gold) for gold in item.golds} - {None}
     return bool(wanted) and bool(wanted.intersection(numbers(response)))
 
 
@@ -180,10 +181,15 @@ def check_gold(item: Item, metric: str, where: str) -> None:
         )
 
 
+def _number_of(gold: str) -> Fraction | None:
+    """The number that a gold is; 007 is a name, not seven."""
+    return None if re.match(r"\s*0\d", gold) else as_number(gold)
+
+
 def _same(item: Item, text: str) -> bool:
     number = as_number(text)
     return any(
-        normalise(text) == normalise(gold) or (number is not None and number == as_number(gold))
+        normalise(text) == normalise(gold) or (number is not None and number == _number_of(gold))
         for gold in item.golds
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -49,7 +48,7 @@ class Protocol(Settings):
         """The question in this protocol's wording."""
         return self.wording.replace("{question}", question)
 
-    @cached_property
+    @property
     def generation_digest(self) -> str:
         """Digest of what decides the generated text; extractor and metric play no part."""
         return digest(
@@ -63,7 +62,7 @@ class Protocol(Settings):
             ]
         )
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """Digest of everything but the name."""
         reading = [JUDGING, self.extractor, self.case, self.loose, self.choice]

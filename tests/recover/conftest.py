@@ -1,3 +1,3 @@
-from tests.score.conftest import folders, lm, text_task, vision_task, vlm
+from tiny_tasks import folders, lm, text_task, vision_task, vlm
 
 __all__ = ["folders", "lm", "text_task", "vision_task", "vlm"]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_pair import write_pair
 
 from mixlab.models import LoadedModel, load_model
 from mixlab.score import Answer, Protocol, ResponseCache, Scorer, Task, score_model
 from mixlab.score import _answers as answers_module
-from tests.tiny_pair import write_pair
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiny_tasks import vision_rows, write_task
 
 from mixlab.models import LoadedModel
 from mixlab.score import Task, load_task, score_model
 from mixlab.score._choice import ChoiceRequest, log_likelihoods
 from mixlab.score._prompts import Prompts
 from mixlab.score._protocol import PROTOCOLS
-from tests.score.conftest import vision_rows, write_task
 
 ROWS = [
     {

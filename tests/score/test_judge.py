@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mixlab.formats import FORMATS, render
 from mixlab.score import PROTOCOLS, Item, Protocol, form_right, judge, semantic_right, strict_right
@@ -97,6 +99,27 @@ def test_semantic_numbers_equal_by_value() -> None:
     assert semantic_right(item("0.5"), "1/2")
     assert not semantic_right(item("18"), "18.5")
     assert not semantic_right(item("18"), "-18")
+
+
+def test_a_leading_zero_is_no_number() -> None:
+    assert not semantic_right(item("007"), "7")
+    assert semantic_right(item("007"), "The answer is 007.")
+
+
+@given(
+    st.one_of(
+        st.integers(-10_000, 10_000).map(str),
+        st.from_regex(r"[a-z]{2,9}( [a-z]{2,9}){0,2}", fullmatch=True),
+    ),
+    st.sampled_from(["{}", " {}\n", '{{"answer": "{}"}}', "The answer is {}.", "x {}", "{}."]),
+    st.sampled_from(["short", "sentence", "json"]),
+)
+def test_what_strict_accepts_semantic_accepts(answer: str, pattern: str, form: str) -> None:
+    made = item(answer, form)
+    response = pattern.format(answer)
+    assert semantic_right(made, response) or not strict_right(made, response)
+    if pattern != "x {}":
+        assert semantic_right(made, response)
 
 
 def test_letters_as_the_question_shows_them() -> None:

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from tiny_tasks import text_rows, vision_rows, write_task
 
 from mixlab.score import foreign_task, items_table, load_task
 from mixlab.spec import MixlabError
-from tests.score.conftest import text_rows, vision_rows, write_task
 
 
 def _row(**changes: object) -> dict:

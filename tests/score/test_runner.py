@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from tiny_tasks import write_task
 
 from mixlab.models import LoadedModel
 from mixlab.score import COLUMNS, PROTOCOLS, Protocol, Scorer, Task, load_task, score_model
 from mixlab.score import _answers as answers_module
 from mixlab.score._cache import Answer
 from mixlab.spec import MixlabError
-from tests.score.conftest import write_task
 
 
 def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
@@ -128,6 +130,33 @@ def test_generation_digest_leaves_out_what_only_reads() -> None:
 def test_bad_arguments(lm: LoadedModel, text_task: Task, arguments: dict, word: str) -> None:
     with pytest.raises(MixlabError, match=word):
         score_model(lm, [text_task], **arguments)
+
+
+def test_a_copy_of_a_protocol_has_a_digest_of_its_own() -> None:
+    strict = PROTOCOLS["strict"]
+    assert strict.model_copy(update={"system": "x"}).generation_digest != strict.generation_digest
+
+
+@pytest.mark.parametrize("template", ["chat", "plain"])
+def test_bos_stands_once(lm: LoadedModel, template: str) -> None:
+    from mixlab.score._prompts import Prompts
+
+    bos = lm.encoder.tokenizer.bos_token_id
+    ids = Prompts(lm.encoder).ids("what?", PROTOCOLS["strict"], template, None)
+    adds = lm.encoder.tokenizer("a")["input_ids"][:1] == [bos]
+    assert list(ids).count(bos) == (1 if template == "chat" or adds else 0)
+
+
+def test_a_generation_stays_within_the_context(lm: LoadedModel, tmp_path: Path) -> None:
+    rows = [{"id": "1", "question": "a" * 110, "answer": "blue"}]
+    task = load_task(write_task(tmp_path, "t", rows, max_new_tokens=500))
+    assert len(score_model(lm, [task], ["strict"])) == 1
+
+
+def test_importing_the_room_imports_no_torch() -> None:
+    code = "import sys, mixlab.score, mixlab.recover; print('torch' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
 
 
 def test_a_prompt_that_fails_is_named(lm: LoadedModel, tmp_path: Path) -> None:
