@@ -2,6 +2,7 @@
 
 from mixlab.testbed.build import build
 from mixlab.testbed.folder import TestbedFolder
+from mixlab.testbed.naive import naive
 from mixlab.testbed.pairs import PAIRS
 
-__all__ = ["PAIRS", "TestbedFolder", "build"]
+__all__ = ["PAIRS", "TestbedFolder", "build", "naive"]

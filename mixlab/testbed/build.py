@@ -47,7 +47,7 @@ def build(
         raise MixlabError(f"unknown testbed size {size!r}; expected one of {', '.join(SIZES)}")
     settings = SIZES[size]
     home = Path(root) if root is not None else cache_dir() / "testbed"
-    name = f"{size}-{digest({**settings.payload(), 'seed': seed, 'code': _code_digest()})}"
+    name = f"{size}-{digest({**settings.payload(), 'seed': seed, 'code': code_digest()})}"
     folder = TestbedFolder(home / name)
     if folder.complete:
         return folder
@@ -59,11 +59,11 @@ def build(
     return folder
 
 
-def _code_digest() -> str:
+def code_digest() -> str:
     """Digest of this package's sources: a testbed made by other code is another testbed."""
     here = Path(__file__).parent
     names = (
-        "assembly batches content facts files fitting items lessons patterns phrases pictures "
+        "asking assembly batches content facts files fitting items lessons patterns phrases pictures "
         "procedures reading reference scenes tokenizer tower world"
     )
     return digest([(here / f"{name}.py").read_text(encoding="utf-8") for name in names.split()])

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
 
 
 @dataclass(frozen=True)
@@ -10,7 +9,7 @@ class Content:
     """A question with its truth.
 
     ``question`` is plain (no instruction about form), ``answer`` the canonical short answer,
-    ``choices`` what a letter question offers (four, the answer among them).
+    ``choices`` what a letter question offers (four in order, or nothing).
     ``group`` is the unit that items share (entity, picture, operands).
     """
 
@@ -24,8 +23,12 @@ class Content:
     scene: str | None = None
 
 
-def options(answer: str, pool: Sequence[str], rng: Random, count: int = 4) -> tuple[str, ...]:
-    """``count`` distinct options in random order, the answer among them."""
-    chosen = [answer, *rng.sample([other for other in pool if other != answer], count - 1)]
-    rng.shuffle(chosen)
-    return tuple(chosen)
+def options(answer: str, pool: Sequence[str], count: int = 4) -> tuple[str, ...]:
+    """The options that go with an answer: its group of ``count`` in the pool, in the pool's order.
+
+    Like the answer sheet of a questionnaire: an answer always has the same letter. Shuffled
+    options would ask for a look-up within the question, which a model of this size doesn't learn
+    in minutes, and the form could no longer be told from the content.
+    """
+    start = min(pool.index(answer) // count * count, len(pool) - count)
+    return tuple(pool[start : start + count])

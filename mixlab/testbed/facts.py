@@ -69,14 +69,14 @@ class Fact:
     value: str
     role: str
 
-    def content(self, wording: str, noun: int, tag: str, rng: Random) -> Content:
+    def content(self, wording: str, noun: int, tag: str) -> Content:
         """The fact asked in one wording with one of the relation's two nouns."""
         nouns, values = RELATIONS[self.relation]
         return Content(
             id=f"fact-{self.entity}-{self.relation}-{tag}",
             question=wording.format(n=nouns[noun], e=self.entity),
             answer=self.value,
-            choices=options(self.value, values, rng),
+            choices=options(self.value, values),
             kind=self.relation,
             group=self.entity,
         )
@@ -112,4 +112,4 @@ def asked(fact: Fact, split: str, per_fact: int, rng: Random) -> Iterator[Conten
     """``per_fact`` different questions about one fact, in the wordings of ``split``."""
     pool = [(w, n) for w in range(len(WORDINGS[split])) for n in (0, 1)]
     for w, n in rng.sample(pool, min(per_fact, len(pool))):
-        yield fact.content(WORDINGS[split][w], n, f"{split}{w}{n}", rng)
+        yield fact.content(WORDINGS[split][w], n, f"{split}{w}{n}")

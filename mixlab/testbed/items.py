@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from mixlab.formats import FORMATS, render
+from mixlab.formats import FORMATS
 from mixlab.testbed import facts, patterns, procedures, reading, scenes
+from mixlab.testbed.asking import ask_in
 from mixlab.testbed.content import Content
 from mixlab.testbed.phrases import phrasebook
 from mixlab.testbed.settings import WorldSize
@@ -119,15 +120,7 @@ def format_items(size: WorldSize, rng: Random) -> Iterator[Item]:
         for number in range(count):
             fmt = FORMATS[number % len(FORMATS)]
             content = reading.draw(split, rng, number)
-            key = content.id
-            asked = render(
-                fmt,
-                question=content.question,
-                answer=content.answer,
-                choices=content.choices,
-                key=key,
-                phrasebook=book,
-            )
+            asked = ask_in(fmt, content, content.id, book)
             yield Item(
                 id=f"format-{fmt}-{split}-{number}",
                 question=asked.question,

@@ -4,15 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from mixlab.formats import FORMATS, render
+from mixlab.formats import FORMATS
 from mixlab.testbed import facts, patterns, procedures, reading, scenes
+from mixlab.testbed.asking import ask_in, formats_of
 from mixlab.testbed.content import Content
 from mixlab.testbed.phrases import SPLITS, phrasebook
 
 CAPTION = "describe the picture."
 
 # Shares of the lessons by subject, and of plain (uninstructed, short) questions within each.
-SHARES = {"facts": 0.28, "procedures": 0.33, "reading": 0.19, "scenes": 0.05, "patterns": 0.15}
+SHARES = {"facts": 0.30, "procedures": 0.34, "reading": 0.20, "scenes": 0.06, "patterns": 0.10}
 PLAIN = {"facts": 0.85, "procedures": 0.9, "reading": 0.1, "scenes": 0.85, "patterns": 1.0}
 
 
@@ -44,18 +45,18 @@ class Curriculum:
                 continue
             else:
                 content = self._draw(subject, rng, number)
-            if rng.random() < PLAIN[subject] or not self.formats:
+            possible = [f for f in self.formats if f in formats_of(content)]
+            if rng.random() < PLAIN[subject] or not possible:
                 yield content.question, content.answer
                 continue
             book = books.get(subject, books["other"])
-            weights_of = [3 if fmt == "letter" else 1 for fmt in self.formats]
-            fmt = rng.choices(self.formats, weights_of)[0]
-            yield _render(content, fmt, f"{seed}-{number}", book)
+            asked = ask_in(rng.choice(possible), content, f"{seed}-{number}", book)
+            yield asked.question, asked.answer
 
     def _draw(self, subject: str, rng: Random, number: int) -> Content:
         if subject == "procedures":
             # Sums take longest to learn.
-            weights = [3 if name in ("add", "subtract") else 1 for name in self.operations]
+            weights = [2 if name == "add" else 1 for name in self.operations]
             operation = rng.choices(self.operations, weights)[0]
             wording = rng.randrange(len(procedures.WORDINGS[operation]))
             return procedures.draw("train", operation, wording, rng, number)
@@ -66,18 +67,6 @@ class Curriculum:
         kind = rng.choice(scenes.KINDS)
         scene, asked = scenes.draw(kind, rng, number, "train")
         return Content(**{**asked.__dict__, "question": f"{scene.text()} {asked.question}"})
-
-
-def _render(content: Content, fmt: str, key: str, book: object) -> tuple[str, str]:
-    asked = render(
-        fmt,
-        question=content.question,
-        answer=content.answer,
-        choices=content.choices,
-        key=key,
-        phrasebook=book,  # type: ignore[arg-type]
-    )
-    return asked.question, asked.answer
 
 
 def _description(rng: Random) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from mixlab.testbed.settings import SIZES, Size
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast, SiglipVisionModel
 
+    from mixlab.testbed.lessons import Curriculum
     from mixlab.testbed.world import World
 
 
@@ -20,15 +21,27 @@ def make_reference_part(
     world: "World", size: Size, seed: int, folder: Path, progress: Progress
 ) -> None:
     """Teach the reference and save it, with its tokenizer, as a folder that appears whole."""
+    with atomic_folder(folder) as aside:
+        teach_and_save(world, world.curriculum(), size, seed, aside, progress)
+
+
+def teach_and_save(
+    world: "World",
+    curriculum: "Curriculum",
+    size: Size,
+    seed: int,
+    folder: Path,
+    progress: Progress,
+) -> None:
+    """Teach a language model of the world's vocabulary, and write it into ``folder``."""
     from mixlab.testbed.reference import CONTEXT, make_reference, teach
     from mixlab.testbed.tokenizer import make_tokenizer
 
     tokenizer = make_tokenizer(world.vocabulary(), CONTEXT)
     model = make_reference(size.reference, tokenizer, seed)
-    teach(model, tokenizer, world.curriculum(), size.reference, seed, progress)
-    with atomic_folder(folder) as aside:
-        model.save_pretrained(aside)
-        tokenizer.save_pretrained(aside)
+    teach(model, tokenizer, curriculum, size.reference, seed, progress)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 def make_tower_part(size: Size, seed: int, folder: Path, progress: Progress) -> None:

@@ -10,7 +10,7 @@ WORDS = tuple(
     "quill robin shell tulip umber viola whale zebra".split()
 )
 WORDINGS = ("go on: {s}", "what comes next: {s}", "continue {s}")
-KINDS = ("alternate", "same", "cycle")
+KINDS = ("alternate", "same")
 
 
 def draw(split: str, rng: Random, number: int) -> Content:
@@ -21,22 +21,17 @@ def draw(split: str, rng: Random, number: int) -> Content:
         if split == ("test" if mark < 3 else "dev" if mark == 3 else "train"):
             break
     kind = KINDS[number % len(KINDS)]
-    a, b, c, other = words
+    a, b = words[:2]
     if kind == "alternate":
         shown, answer = rng.choice((([a, b, a, b, a], b), ([a, b, a, b, a, b], a)))
-        choices = (a, b, c, other)
-    elif kind == "same":
-        shown, answer = [a] * rng.choice((3, 4, 5)), a
-        choices = (a, b, c, other)
     else:
-        shown, answer = [a, b, c, a, b], c
-        choices = (a, b, c, other)
+        shown, answer = [a] * rng.choice((3, 4, 5)), a
     text = " ".join(shown)
     return Content(
         id=f"pattern-{split}-{number}",
         question=rng.choice(WORDINGS).format(s=text),
         answer=answer,
-        choices=tuple(rng.sample(choices, len(choices))),
+        choices=tuple(rng.sample(words, len(words))),
         kind=kind,
         group=f"{split}-{number}",
     )

@@ -95,10 +95,6 @@ def phrasebook(*splits: str) -> Phrasebook:
             for kind, answer, check, wordings in _CONSTRAINTS
         ),
         letter_layout="{question} {options}. {instruction}",
-        # The letter after its option: a model of this size then finds it by the same means by
-        # which it goes on with a pattern.
-        option="{choice} {letter}",
-        option_separator=", ",
     )
 
 

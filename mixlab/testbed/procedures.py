@@ -4,10 +4,10 @@ from collections.abc import Callable
 from random import Random
 from zlib import crc32
 
-from mixlab.testbed.content import Content, options
+from mixlab.testbed.content import Content
 
 LETTERS = "fgklmnprstvxz"
-LENGTH = 4
+LENGTH = 3
 
 
 def _reverse(letters: str) -> str:
@@ -18,36 +18,25 @@ def _rotate(letters: str) -> str:
     return letters[1:] + letters[0]
 
 
-def _swap(letters: str) -> str:
-    return letters[-1] + letters[1:-1] + letters[0]
-
-
 STRING_OPERATIONS: dict[str, Callable[[str], str]] = {
     "reverse": _reverse,
     "rotate": _rotate,
-    "swap": _swap,
 }
-OPERATIONS = ("add", "subtract", *STRING_OPERATIONS)
+OPERATIONS = ("add", *STRING_OPERATIONS)
 
 WORDINGS: dict[str, tuple[str, ...]] = {
     "add": ("what is {a} plus {b}?", "give {a} plus {b}.", "{a} plus {b} makes what?"),
-    "subtract": ("what is {a} minus {b}?", "give {a} minus {b}.", "{a} minus {b} makes what?"),
     "reverse": ("reverse {s}.", "say {s} backwards.", "what is {s} in reverse?"),
     "rotate": ("rotate {s}.", "move the first to the end: {s}.", "what is {s} after one turn?"),
-    "swap": ("swap the ends of {s}.", "trade first and last: {s}.", "what is {s} with ends swapped?"),
 }
 
 
 def operands(operation: str, rng: Random) -> tuple[str, str]:
-    """Operands as text, and the answer: sums have two digits and neither carry nor borrow."""
+    """Operands as text, and the answer: sums have two digits and nothing to carry."""
     if operation == "add":
         pairs = [_digits_to(9, rng, least=i == 0) for i in range(2)]
         a, b = "".join(str(x) for x, _ in pairs), "".join(str(y) for _, y in pairs)
         return f"{a},{b}", str(int(a) + int(b))
-    if operation == "subtract":
-        pairs = [_digits_to(9, rng, least=i == 0) for i in range(2)]
-        a, b = "".join(str(x + y) for x, y in pairs), "".join(str(y) for _, y in pairs)
-        return f"{a},{b}", "".join(str(x) for x, _ in pairs)
     letters = "".join(rng.sample(LETTERS, LENGTH))
     return letters, STRING_OPERATIONS[operation](letters)
 
@@ -59,32 +48,20 @@ def _digits_to(limit: int, rng: Random, *, least: bool) -> tuple[int, int]:
     return first, total - first
 
 
-def make(operation: str, wording: int, rng: Random, number: int) -> Content:
-    """One question of an operation with fresh operands."""
-    text, answer = operands(operation, rng)
-    return ask(operation, wording, text, answer, number, rng)
-
-
-def ask(
-    operation: str, wording: int, text: str, answer: str, number: int, rng: Random
-) -> Content:
-    """The question for given operands (``text``: ``"12,34"`` or ``"bdfg"``)."""
+def ask(operation: str, wording: int, text: str, answer: str, number: int) -> Content:
+    """The question for given operands (``text``: ``"12,34"`` or ``"fgk"``)."""
     template = WORDINGS[operation][wording]
     if operation in STRING_OPERATIONS:
         question = template.format(s=" ".join(text))
         shown = " ".join(answer)
-        others = {" ".join(rng.sample(answer, len(answer))) for _ in range(12)}
     else:
         a, b = text.split(",")
         question, shown = template.format(a=a, b=b), answer
-        near = (int(answer) + step for step in (-20, -11, -10, -1, 1, 10, 11, 20))
-        others = {str(number) for number in near if 10 <= number <= 99}
-    choices = options(shown, sorted(others), rng)
     return Content(
         id=f"procedure-{operation}-{number}",
         question=question,
         answer=shown,
-        choices=choices,
+        choices=(),
         kind=operation,
         group=f"{operation}:{text}",
     )
@@ -101,4 +78,4 @@ def draw(split: str, operation: str, wording: int, rng: Random, number: int) -> 
     while True:
         text, answer = operands(operation, rng)
         if held_out(split, operation, text):
-            return ask(operation, wording, text, answer, number, rng)
+            return ask(operation, wording, text, answer, number)

@@ -36,7 +36,7 @@ def draw(split: str, rng: Random, number: int) -> Content:
         id=f"reading-{split}-{number}",
         question=question,
         answer=state,
-        choices=options(state, STATES, rng),
+        choices=options(state, STATES),
         kind="reading",
         group=f"{thing}:{state}",
     )

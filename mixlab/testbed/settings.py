@@ -39,7 +39,7 @@ class ReferenceSize:
     steps: int = 1300
     batch_rows: int = 72
     learning_rate: float = 3.0e-3
-    matrix_rate: float = 0.02
+    matrix_rate: float = 0.012
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from mixlab.formats import FORMATS, render
+from mixlab.formats import FORMATS
 from mixlab.testbed import facts, items, lessons, patterns, phrases, procedures, reading, scenes
+from mixlab.testbed.asking import ask_in, formats_of
 from mixlab.testbed.content import Content
 from mixlab.testbed.settings import WorldSize
 from mixlab.testbed.tokenizer import words_of
@@ -93,28 +94,22 @@ def make_world(size: WorldSize, seed: int) -> World:
 
 
 def row(content: Content) -> dict[str, Any]:
-    """A training row with a rendering for each output format; ``short`` is the plain question."""
+    """A training row with a rendering for each output format that it takes; ``short`` is the plain question."""
     book = phrases.phrasebook("train")
     renderings = {}
-    for fmt in FORMATS:
-        asked = render(
-            fmt,
-            question=content.question,
-            answer=content.answer,
-            choices=content.choices,
-            key=content.id,
-            phrasebook=book,
-        )
+    for fmt in formats_of(content):
+        asked = ask_in(fmt, content, content.id, book)
         renderings[fmt] = {"question": asked.question, "answer": asked.answer}
     renderings["short"] = {"question": content.question, "answer": content.answer}
     made: dict[str, Any] = {
         "id": content.id,
         "question": content.question,
         "answer": content.answer,
-        "choices": list(content.choices),
         "kind": content.kind,
         "group": content.group,
     }
+    if content.choices:
+        made["choices"] = list(content.choices)
     if content.image is not None:
         made |= {"image": content.image, "scene": content.scene}
     return made | {"renderings": renderings}
