@@ -13,6 +13,10 @@ from mixlab.attribute._estimate import Estimate, smallest_detectable
 Vector = NDArray[np.float64]
 
 
+AGREE = 1e-10
+"""A standard error below this is rounding: the values agree exactly."""
+
+
 def t_bounds(mean: float, se: float, df: float, level: float = 0.95) -> tuple[float, float]:
     """mean +- t[df] * se; infinite when there are no degrees of freedom."""
     if not df > 0 or not math.isfinite(se):

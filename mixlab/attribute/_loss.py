@@ -9,6 +9,7 @@ import pandas as pd
 
 from mixlab.attribute._estimate import Estimate, word
 from mixlab.attribute._intervals import (
+    AGREE,
     cluster_interval,
     crossed_interval,
     t_interval,
@@ -84,10 +85,10 @@ def _interval(table: np.ndarray, paired: Paired) -> Estimate:
         estimate = replace(estimate, over_items=crossed_interval(table, clusters))
     else:
         estimate = cluster_interval(table[:, 0], clusters)
-    if estimate.se > 0 or groups < 2:
+    if estimate.se > AGREE or groups < 2:
         return estimate
     wide = estimate.over_items
-    if wide is not None and wide.se > 0:
+    if wide is not None and wide.se > AGREE:
         return replace(wide, method=f"seeds agree exactly; {wide.method}", over_items=wide)
     return _without_spread(estimate, groups)
 

@@ -8,7 +8,14 @@ import numpy as np
 import pandas as pd
 
 from mixlab.attribute._estimate import Estimate, smallest_detectable, word
-from mixlab.attribute._intervals import cluster_interval, p_value, t_bounds, t_interval
+from mixlab.attribute._intervals import (
+    AGREE,
+    cluster_interval,
+    p_value,
+    t_bounds,
+    t_interval,
+    unseen_bound,
+)
 from mixlab.attribute._loss import Contrast, Loss, Recipe, difference_word, shared_seeds
 from mixlab.attribute._paired import Line, Paired, pair_items, rows_of
 
@@ -60,24 +67,33 @@ def text_contrast(
 def mean_estimate(parts: Sequence[np.ndarray], paired: Sequence[Paired]) -> Estimate:
     """Mean over lines, each line weighing the same, of item contrasts [items, seeds]; in points.
 
-    Over seeds a t interval of the seeds' macro means; with one seed the lines' cluster-robust
-    variances are added, df by Satterthwaite.
+    Over seeds a t interval of the seeds' macro means; with one seed, or seeds that agree exactly,
+    the lines' cluster-robust variances are added, df by Satterthwaite.
     """
     seeds = parts[0].shape[1]
     n = sum(len(p) for p in parts)
     groups = sum(int(p.clusters.nunique()) for p in paired)
     if seeds >= 2:
         by_seed = np.mean([p.mean(axis=0) for p in parts], axis=0)
-        return t_interval(by_seed, n_items=n, n_clusters=groups).scaled(100)
+        estimate = t_interval(by_seed, n_items=n, n_clusters=groups)
+        if estimate.se > AGREE:
+            return estimate.scaled(100)
     each = [
-        cluster_interval(x[:, 0], p.clusters.to_numpy()) for x, p in zip(parts, paired, strict=True)
+        cluster_interval(x.mean(axis=1), p.clusters.to_numpy())
+        for x, p in zip(parts, paired, strict=True)
     ]
     mean = float(np.mean([e.estimate for e in each]))
     variances = np.array([e.se**2 for e in each]) / len(each) ** 2
     se = float(np.sqrt(variances.sum()))
     spread = sum(v**2 / e.df for v, e in zip(variances, each, strict=True) if v > 0)
-    df = float(variances.sum() ** 2 / spread) if spread > 0 else float(groups - 1)
-    low, high = t_bounds(mean, se, df)
-    method = f"cluster-robust (CR2) interval over {groups} clusters of items"
-    least, p = smallest_detectable(se, df), p_value(mean, se, df)
-    return Estimate(mean, low, high, se, df, n, groups, 1, method, least, p).scaled(100)
+    df = float(variances.sum() ** 2 / spread) if spread > 0 else float(groups - len(each))
+    how = f"cluster-robust (CR2) interval over {groups} clusters of items"
+    if se > AGREE:
+        low, high = t_bounds(mean, se, df)
+        least, p = smallest_detectable(se, df), p_value(mean, se, df)
+    else:
+        bound = float(np.mean([unseen_bound(e.n_clusters) for e in each]))
+        how = f"no spread seen; mean of exact bounds over {groups} clusters of items"
+        low, high, least, p = mean - bound, mean + bound, 2 * bound, p_value(0, 0, 0)
+    how = f"seeds agree exactly; {how}" if seeds >= 2 else how
+    return Estimate(mean, low, high, se, df, n, groups, seeds, how, least, p).scaled(100)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from mixlab.attribute._estimate import Estimate, smallest_detectable
-from mixlab.attribute._intervals import fieller, t_bounds, t_interval
+from mixlab.attribute._intervals import AGREE, fieller, t_bounds, t_interval
 from mixlab.attribute._loss import Recipe
 from mixlab.attribute._paired import Line, UnpairedError, pair_items, rows_of
 from mixlab.attribute._recovery import Array, Block, macro, macro_covariance, resample
@@ -160,15 +160,17 @@ def _ratio(top: Array, bottom: Array, cov: Array | None, shape: Estimate) -> Est
 
 
 def _difference(values: Array, cov: Array | None, df: float, n: int, groups: int) -> Estimate:
-    """Estimate of a difference of scores in points: t over seeds, else from the item variance."""
+    """A difference of scores in points: t over seeds that differ, else from the item variance."""
     if len(values) >= 2:
-        return t_interval(values, n_items=n, n_clusters=groups).scaled(100)
-    mean = float(values[0])
+        estimate = t_interval(values, n_items=n, n_clusters=groups)
+        if estimate.se > AGREE:
+            return estimate.scaled(100)
+    mean = float(np.mean(values))
     se = math.sqrt(float(cov[0, 0])) if cov is not None else math.inf
     low, high = t_bounds(mean, se, df)
     how = f"cluster-robust (CR2) interval over {groups} clusters of items"
     least = smallest_detectable(se, df)
-    return Estimate(mean, low, high, se, df, n, groups, 1, how, least).scaled(100)
+    return Estimate(mean, low, high, se, df, n, groups, len(values), how, least).scaled(100)
 
 
 def _item_cov(blocks: list[Block], plus: list[tuple[int, int]]) -> Array:

@@ -151,8 +151,8 @@ def _lost(f: Findings) -> list[Markup]:
         for x in rows
     ]
     out = [
-        Markup("{} stands below its reference, in points, by: {}.").format(
-            _who(f, none), series(said)
+        Markup("{} lost against its reference, in points: {}.").format(
+            _who(f, none), series(said, mark="; ")
         )
     ]
     if len(none.runs) < 2:
@@ -163,15 +163,32 @@ def _lost(f: Findings) -> list[Markup]:
             )
         )
     for line in f.lines:
-        if line.construct != "control":
-            continue
         x = f.loss(none, line.key)
-        if x:
+        if line.construct == "control" and x:
             out.append(
                 Markup("The negative control, which no arm should touch, moved by {} ({}).").format(
                     interval(x.estimate, loss_key(x)), x.word
                 )
             )
+    return out + _beside(f)
+
+
+def _beside(f: Findings) -> list[Markup]:
+    """What arms that see no images, and placebos, lose."""
+    said = {
+        "twin": "{}, with the same steps, tokens and formats and no images, lost {} points ({}) "
+        "of the mean text score.",
+        "placebo": "{}, the reference itself under other wordings, moved by {} points ({}).",
+    }
+    found = [x for x in f.overall if x.recipe.kind in said]
+    out = [
+        Markup(said[x.recipe.kind]).format(
+            _who(f, x.recipe), interval(x.estimate, loss_key(x)), x.word
+        )
+        for x in found
+    ]
+    if any(x.recipe.kind == "twin" and x.word == "loss" for x in found):
+        out.append(Markup("What the text twin loses too is no effect of images."))
     return out
 
 
@@ -427,6 +444,7 @@ def _open(f: Findings) -> list[Markup]:
     ]
     if not open_:
         return []
+    shown = sorted(open_, key=lambda x: -x.estimate.detectable)[:4]
     said = [
         Markup("{} of {}: {}, smallest detectable effect {} points").format(
             low(x.line.label),
@@ -434,8 +452,10 @@ def _open(f: Findings) -> list[Markup]:
             interval(x.estimate, loss_key(x)),
             data(x.estimate.detectable, f"{loss_key(x)}|detectable"),
         )
-        for x in open_
+        for x in shown
     ]
+    if len(open_) > len(shown):
+        said.append(Markup("and {} more, with smaller ones").format(len(open_) - len(shown)))
     return [
         Markup("Losses that are neither shown nor ruled out within {} points: {}.").format(
             f"{f.study.margin:g}", Markup("; ").join(said)

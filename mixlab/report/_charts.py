@@ -14,9 +14,12 @@ MARKS = {
     "other formats": ("square", GREEN),
     "dilution": ("diamond", RUST),
     "text twin": ("triangle-up", INK),
+    "placebo": ("triangle-down", MUTED),
     "trial": ("cross", MUTED),
 }
 TWO = {"text regained, R": ("circle", BLUE, [1, 0]), "vision kept, V": ("square", RUST, [5, 3])}
+
+QUARTERS = [0, 0.25, 0.5, 0.75, 1]
 
 
 def _present(table: pd.DataFrame) -> list[str]:
@@ -56,8 +59,12 @@ def forest(table: pd.DataFrame, *, margin: float | None, title: str, narrow: boo
     order = list(dict.fromkeys(table["recipe"]))
     least = min(float(table["low"].min()), -(margin or 0))
     most = max(float(table["high"].max()), margin or 0)
+    if (
+        margin
+    ):  # a loss cannot pass 100 points, whatever an interval with one degree of freedom says
+        least, most = max(least, -100.0), min(most, 100.0)
     pad = 0.04 * ((most - least) or 1)
-    scale = alt.Scale(domain=[least - pad, most + pad], nice=False)
+    scale = alt.Scale(domain=[least - pad, most + pad], nice=False, clamp=True)
     per_row, panels = 1 if narrow else 3, []
     for i, (line, part) in enumerate(table.groupby("line", sort=False)):
         axis = alt.Axis(labels=i % per_row == 0, labelLimit=130 if narrow else 175)
@@ -81,8 +88,9 @@ def response(table: pd.DataFrame, *, margin: float, narrow: bool) -> Any:
     """Loss over the realised share of text; columns line, share (%), estimate, low, high, kind."""
     known = _present(table)
     top = max(float(table["share"].max()), 1.0)
-    low, high = float(table["low"].min()), float(table["high"].max())
-    ys = alt.Scale(domain=[min(low, -margin), max(high, margin)], nice=True)
+    low = max(min(float(table["low"].min()), -margin), -100.0)
+    high = min(max(float(table["high"].max()), margin), 100.0)
+    ys = alt.Scale(domain=[low, high], nice=True, clamp=True)
     xs = alt.Scale(domain=[-0.05 * top, 1.06 * top], nice=False)
     per_row, panels = 1 if narrow else 3, []
     for i, (line, part) in enumerate(table.groupby("line", sort=False)):
@@ -127,23 +135,15 @@ def plane(table: pd.DataFrame, *, narrow: bool) -> Any:
     front = best.mark_line(
         color=INK, strokeWidth=0.9, strokeDash=[4, 3], interpolate="step-before"
     ).encode(x=x, y=y, order="text:Q")
-    layers = [front, dots, ring.encode(x=x, y=y)]
+    layers: list[Any] = []
     if not narrow:
-        place: dict[str, Any] = {
-            "align": "right",
-            "dx": -11,
-            "dy": 1,
-            "fontSize": 11,
-            "baseline": "middle",
-        }
-        left = table["text"] < table["text"].quantile(0.25)
-        for part, side in (
-            (table[~left], place),
-            (table[left], {**place, "align": "left", "dx": 11}),
-        ):
-            words = alt.Chart(part).encode(x=x, y=y, text="label:N")
+        named = table.loc[table["label"] != ""].sort_values("text")
+        for i in (0, 1):  # neighbours take turns above and below, so that labels keep apart
+            side: dict[str, Any] = {"dy": (-15, 16)[i], "fontSize": 11, "baseline": "middle"}
+            words = alt.Chart(named.iloc[i::2]).encode(x=x, y=y, text="label:N")
             layers.append(words.mark_text(stroke=PAPER, strokeWidth=4, color=PAPER, **side))
             layers.append(words.mark_text(color=INK, **side))
+    layers += [front, dots, ring.encode(x=x, y=y)]
     width, height = (270, 250) if narrow else (780, 360)
     return alt.layer(*layers).properties(width=width, height=height)
 
@@ -154,17 +154,17 @@ def merges(table: pd.DataFrame, joints: pd.DataFrame, *, narrow: bool) -> Any:
     Columns: recipe, curve, alpha, estimate, low, high; of joints: recipe, J, J0, alpha.
     """
     least = max(-0.25, min(0.0, float(table["estimate"].min())))
-    ys = alt.Scale(domain=[least, 1.12], nice=False, clamp=True)
+    ys = alt.Scale(domain=[least, 1.15], nice=False, clamp=True)
     names = [n for n in TWO if n in set(table["curve"])]
     colours = alt.Scale(domain=names, range=[TWO[n][1] for n in names])
     shapes = alt.Scale(domain=names, range=[TWO[n][0] for n in names])
     per_row, panels = 1 if narrow else 3, []
     for i, (recipe, part) in enumerate(table.groupby("recipe", sort=False)):
         base = alt.Chart(part)
-        ticks = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], grid=False, format="~g")
+        ticks = alt.Axis(values=QUARTERS, grid=False, labelExpr="datum.value")
         xs = alt.Scale(domain=[-0.03, 1.03], nice=False)
         x = alt.X("alpha:Q", title="alpha (1 is the VLM untouched)", scale=xs, axis=ticks)
-        up = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format="~g")
+        up = alt.Axis(values=QUARTERS, labelExpr="datum.value")
         y = alt.Y("estimate:Q", title="Share" if i % per_row == 0 else None, scale=ys, axis=up)
         colour = alt.Color("curve:N", scale=colours)
         rule = base.mark_rule(strokeWidth=1.2, opacity=0.7)

@@ -49,8 +49,8 @@ def _figure(
 
 
 def mark(f: Findings, recipe: Recipe) -> str:
-    """By which mark a recipe is drawn: baseline, other formats, dilution, text twin or trial."""
-    if recipe.kind in ("dilution", "trial"):
+    """By which of the marks in `_charts.MARKS` a recipe is drawn."""
+    if recipe.kind in ("dilution", "placebo", "trial"):
         return recipe.kind
     if recipe.kind == "twin":
         return "text twin"
@@ -115,7 +115,7 @@ def loss_figure(f: Findings) -> Figure | None:
         "Points lost against the reference on the same test items, with 95% intervals: over seeds "
         "where there are two or more, else over clusters of items. Shaded: the margin within "
         "which a "
-        "loss counts as none. Circles are baselines, diamonds the dilution arm.",
+        "loss counts as none.",
         lambda narrow: _charts.forest(
             frame, margin=f.study.margin, title="Loss, points", narrow=narrow
         ),
@@ -130,7 +130,7 @@ def response_figure(f: Findings) -> Figure | None:
         for r in [*f.arms, *f.trials]:
             x = f.loss(r, line.key)
             share = text_share(f, r)
-            if x is None or math.isnan(share):
+            if x is None or math.isnan(share) or r.kind in ("twin", "placebo"):
                 continue
             e, s = x.estimate, f.shares[r.key]
             rows.append(
@@ -282,13 +282,15 @@ def merge_figure(f: Findings) -> Figure | None:
     """R and V over alpha, a panel a recipe."""
     rows, joints, printed = [], [], []
     for c in f.curves:
+        title = plain(c.recipe.label)
+        title += "" if c.points[0].recovery else " (R undefined)"
         for p in c.points:
             for name, e in (("text regained, R", p.recovery), ("vision kept, V", p.retention)):
                 if e is None:
                     continue
                 rows.append(
                     {
-                        "recipe": plain(c.recipe.label),
+                        "recipe": title,
                         "curve": name,
                         "alpha": p.alpha,
                         "estimate": e.estimate,
@@ -313,7 +315,7 @@ def merge_figure(f: Findings) -> Figure | None:
         if c.joint:
             joints.append(
                 {
-                    "recipe": plain(c.recipe.label),
+                    "recipe": title,
                     "J": c.joint.joint.estimate,
                     "J0": c.joint.chord.estimate,
                     "alpha": sum(c.joint.alphas) / len(c.joint.alphas),

@@ -151,6 +151,7 @@ def _roles(arms: list[Recipe], shares: dict[str, Shares], runs: pd.DataFrame) ->
         )
         if partner and abs(shares[partner.key].requested - shares[diverse.key].requested) > 0.01:
             partner = None
+    same.sort(key=lambda r: shares[r.key].requested)
     return Roles(none, mixed, dilution, diverse, partner, tuple(same))
 
 
@@ -175,6 +176,7 @@ def find(study: Study) -> Findings:
     body = [r for r in present if r.kind not in NO_ARM]
     arms = [r for r in body if r.kind != "trial"]
     trials = [r for r in body if r.kind == "trial"]
+    sighted = [r for r in body if r.kind not in ("twin", "placebo")]
     shares = {r.key: shares_of(r, study.runs, study.receipts) for r in every}
     found = lines(test)
     vision = next((line for line in found if line.construct == "vision"), None)
@@ -225,7 +227,7 @@ def find(study: Study) -> Findings:
         sufficient,
         effects,
         no_effects,
-        _places(body, every, overall, scores, vision, study.trials),
+        _places(sighted, every, overall, scores, vision, study.trials),
         _curves(study, [*arms, *trials], text, vision, notes),
         _by_protocol(study, arms, skills),
         notes,
@@ -292,7 +294,7 @@ def _effects(
             **{k: shares[r.key].formats.get(k, 0.0) for k in formats},
         }
         for r in body
-        if r.kind != "dilution"
+        if r.kind in ("baseline", "trial")
     ]
     if not rows:
         return [], "no recipe was scored on test"

@@ -25,7 +25,7 @@ def glance(f: Findings) -> Table:
     """One row a recipe that has a part in the answer, one cell a skill: loss, interval, word."""
     focus = [f.roles.none, *f.roles.same_format, f.roles.diverse, f.roles.dilution]
     seen: dict[str, Recipe] = {r.key: r for r in focus if r is not None}
-    seen.update({r.key: r for r in f.arms if r.kind == "twin"})
+    seen.update({r.key: r for r in f.arms if r.kind in ("twin", "placebo")})
     keep = [line for line in f.lines if line is not f.vision]
     rows = []
     for r in seen.values():

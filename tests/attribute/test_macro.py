@@ -57,3 +57,15 @@ def test_text_contrast_has_the_sign_of_first_minus_second():
         pd.concat([t, other]), recipe("arm", [0, 1]), recipe("low", [0, 1]), [SKILL, FORM]
     )
     assert found.estimate.estimate == pytest.approx(70)
+
+
+def test_seeds_that_agree_fall_back_on_the_items():
+    t = table({"procedure": (0.5, 0.5), "format": (0.9, 0.9)})
+    found = text_loss(t, recipe("arm", [0, 1]), [SKILL, FORM]).estimate
+    assert found.method.startswith("seeds agree exactly")
+    assert found.n_seeds == 2
+    assert found.low < 30 < found.high
+    exact = table({"procedure": (1.0, 1.0), "format": (1.0, 1.0)})
+    none = text_loss(exact, recipe("arm", [0, 1]), [SKILL, FORM]).estimate
+    assert "exact bounds" in none.method
+    assert none.high > 1
