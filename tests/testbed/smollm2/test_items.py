@@ -5,9 +5,8 @@ from collections import Counter
 import pytest
 
 from mixlab.formats import follows
-from mixlab.score import load_task
+from mixlab.score import PROTOCOLS, load_task
 from mixlab.score._judge import judge
-from mixlab.score import PROTOCOLS
 from mixlab.testbed.smollm2.control import control_items
 from mixlab.testbed.smollm2.instructions import KINDS, TOPICS, instruction_items, instructions
 from mixlab.testbed.smollm2.knowledge import ASKED, knowledge, read_facts
@@ -118,7 +117,10 @@ def test_every_task_and_its_placebo_loads_with_equal_ids(tasks):
     for name in TASKS:
         if name == "vision":
             continue
-        plain, placebo = load_task(tasks / f"{name}.yaml"), load_task(tasks / f"placebo/{name}.yaml")
+        plain, placebo = (
+            load_task(tasks / f"{name}.yaml"),
+            load_task(tasks / f"placebo/{name}.yaml"),
+        )
         assert (plain.name, plain.construct) == (placebo.name, placebo.construct)
         for a, b in zip(plain.items, placebo.items, strict=True):
             assert (a.id, a.golds, a.constraints) == (b.id, b.golds, b.constraints)
