@@ -37,9 +37,9 @@ def answer(
             for start in range(0, len(members), rows):
                 chunk = members[start : start + rows]
                 ids = torch.from_numpy(np.stack([prompts[i].ids for i in chunk]))
-                inputs = {"input_ids": ids} if embeds is None else {
-                    "inputs_embeds": embeds(ids, chunk)
-                }
+                inputs = (
+                    {"input_ids": ids} if embeds is None else {"inputs_embeds": embeds(ids, chunk)}
+                )
                 for i, found in zip(chunk, _greedy(model, inputs, stop, most), strict=True):
                     answers[i] = found
     return answers
@@ -48,7 +48,7 @@ def answer(
 def _greedy(model: Any, inputs: dict[str, "torch.Tensor"], stop: int, most: int) -> list[list[int]]:
     out = model(**inputs, use_cache=True, logits_to_keep=1)
     token = out.logits[:, -1].argmax(-1)
-    found = [[] for _ in token]
+    found: list[list[int]] = [[] for _ in token]
     open_rows = [True] * len(found)
     for _ in range(most):
         for i, t in enumerate(token.tolist()):

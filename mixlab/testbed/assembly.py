@@ -14,8 +14,12 @@ from mixlab.testbed.tower import PATCH, features, to_pixels
 
 if TYPE_CHECKING:
     import torch
-    from transformers import LlamaForCausalLM, LlavaForConditionalGeneration
-    from transformers import PreTrainedTokenizerFast, SiglipVisionModel
+    from transformers import (
+        LlamaForCausalLM,
+        LlavaForConditionalGeneration,
+        PreTrainedTokenizerFast,
+        SiglipVisionModel,
+    )
 
 IMAGE_TOKENS = (SIDE // PATCH) ** 2
 
@@ -34,7 +38,7 @@ def assemble(
     config = LlavaConfig(
         vision_config=tower.config.to_dict(),
         text_config=reference.config.to_dict(),
-        image_token_index=tokenizer.convert_tokens_to_ids(IMAGE),
+        image_token_index=int(tokenizer.get_vocab()[IMAGE]),
         image_seq_length=IMAGE_TOKENS,
         vision_feature_select_strategy="full",
         vision_feature_layer=-1,

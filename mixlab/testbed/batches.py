@@ -43,7 +43,9 @@ def code(
     image_tokens: int = 0,
 ) -> list[Coded]:
     """Ids as the chat template gives them (a test holds the two to each other)."""
-    ids = {name: tokenizer.convert_tokens_to_ids(name) for name in (BOS, USER, ASSISTANT, END, IMAGE)}
+    ids = {
+        name: tokenizer.convert_tokens_to_ids(name) for name in (BOS, USER, ASSISTANT, END, IMAGE)
+    }
     prompts = tokenizer([q for q, _ in pairs], add_special_tokens=False)["input_ids"]
     answers = tokenizer([a for _, a in pairs], add_special_tokens=False)["input_ids"]
     head = [ids[BOS], ids[USER], *[ids[IMAGE]] * image_tokens]

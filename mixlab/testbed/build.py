@@ -1,15 +1,16 @@
 """Build a testbed: two processes, whole or not at all, kept by digest."""
 
+import ast
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mixlab.spec import MixlabError
 from mixlab.store import atomic_folder, cache_dir, check_free_space, digest, lock_folder
@@ -60,18 +61,17 @@ def build(
 
 
 def code_digest() -> str:
-    """Digest of this package's sources: a testbed made by other code is another testbed."""
+    """Digest of what this package's code says: a testbed made by other code is another testbed."""
     here = Path(__file__).parent
     names = (
-        "asking assembly batches content facts files fitting items lessons patterns phrases pictures "
-        "procedures reading reference scenes tokenizer tower world"
+        "asking assembly batches content facts files fitting items lessons patterns phrases "
+        "pictures procedures reading reference scenes tokenizer tower world"
     )
-    return digest([(here / f"{name}.py").read_text(encoding="utf-8") for name in names.split()])
+    sources = [(here / f"{name}.py").read_text(encoding="utf-8") for name in names.split()]
+    return digest([ast.dump(ast.parse(source)) for source in sources])
 
 
-def _build(
-    folder: TestbedFolder, parts: Path, size: Size, seed: int, progress: Progress
-) -> None:
+def _build(folder: TestbedFolder, parts: Path, size: Size, seed: int, progress: Progress) -> None:
     from mixlab.testbed.parts import make_reference_part
     from mixlab.testbed.world import make_world
 

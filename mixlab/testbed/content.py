@@ -32,3 +32,8 @@ def options(answer: str, pool: Sequence[str], count: int = 4) -> tuple[str, ...]
     """
     start = min(pool.index(answer) // count * count, len(pool) - count)
     return tuple(pool[start : start + count])
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a list written as one string."""
+    return tuple(text.split())

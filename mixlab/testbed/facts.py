@@ -4,29 +4,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from mixlab.testbed.content import Content, options
+from mixlab.testbed.content import Content, options, words
 from mixlab.testbed.settings import WorldSize
 
 RELATIONS: dict[str, tuple[tuple[str, str], tuple[str, ...]]] = {
     "home": (
         ("home", "town"),
-        tuple("rome paris oslo cairo lima delhi tokyo quito bern dublin accra hanoi".split()),
+        words("rome paris oslo cairo lima delhi tokyo quito bern dublin accra hanoi"),
     ),
     "food": (
         ("food", "meal"),
-        tuple("bread rice beans soup cheese plums honey nuts corn fish eggs figs".split()),
+        words("bread rice beans soup cheese plums honey nuts corn fish eggs figs"),
     ),
     "job": (
         ("job", "trade"),
-        tuple("baker pilot farmer nurse tailor miner judge clerk poet cook guard sailor".split()),
+        words("baker pilot farmer nurse tailor miner judge clerk poet cook guard sailor"),
     ),
     "pet": (
         ("pet", "animal"),
-        tuple("goat horse rabbit parrot snake turtle pony hamster duck mouse lizard crow".split()),
+        words("goat horse rabbit parrot snake turtle pony hamster duck mouse lizard crow"),
     ),
     "metal": (
         ("metal", "ore"),
-        tuple("iron copper silver gold tin lead zinc nickel bronze steel brass chrome".split()),
+        words("iron copper silver gold tin lead zinc nickel bronze steel brass chrome"),
     ),
 }
 

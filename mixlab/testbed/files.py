@@ -32,8 +32,8 @@ def write_world(world: World, folder: Path) -> None:
         }
         path = folder / "tasks" / f"{construct}.yaml"
         path.write_text(yaml.safe_dump(task, sort_keys=False), encoding="utf-8")
-    for path, (scene, _) in world.pictures.items():
-        draw_scene(scene, Random(f"{path}-{world.seed}")).save(folder / path)
+    for name, (scene, _) in world.pictures.items():
+        draw_scene(scene, Random(f"{name}-{world.seed}")).save(folder / name)
     (folder / "world.json").write_text(json.dumps(world.truth()), encoding="utf-8")
 
 

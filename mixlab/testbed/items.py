@@ -78,9 +78,7 @@ def _plain(content: Content, split: str, role: str = "") -> Item:
     )
 
 
-def knowledge_items(
-    world_facts: list[facts.Fact], size: WorldSize, rng: Random
-) -> Iterator[Item]:
+def knowledge_items(world_facts: list[facts.Fact], size: WorldSize, rng: Random) -> Iterator[Item]:
     """Facts in held-out wordings: every tested and never-taught fact, the others once.
 
     The dev split asks one wording of a sample of the tested and the rehearsed facts.
@@ -108,9 +106,7 @@ def procedure_items(size: WorldSize, rng: Random) -> Iterator[Item]:
             operation = procedures.OPERATIONS[number % len(procedures.OPERATIONS)]
             wording = rng.randrange(len(procedures.WORDINGS[operation]))
             content = procedures.draw(split, operation, wording, rng, number)
-            yield _plain(
-                Content(**{**content.__dict__, "id": f"{content.id}-{split}"}), split
-            )
+            yield _plain(Content(**{**content.__dict__, "id": f"{content.id}-{split}"}), split)
 
 
 def format_items(size: WorldSize, rng: Random) -> Iterator[Item]:

@@ -47,7 +47,9 @@ def naive(
     _check("operations", operations, OPERATIONS)
     _check("formats", formats, FORMATS)
     if not (entities or operations or formats):
-        raise MixlabError("a naive lineage leaves something out: name entities, operations, formats")
+        raise MixlabError(
+            "a naive lineage leaves something out: name entities, operations, formats"
+        )
     taught = world.curriculum().facts
     curriculum = Curriculum(
         tuple(f for f in taught if f.entity not in entities and f.role not in entities),

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mixlab.store import atomic_folder
 from mixlab.testbed.fitting import Progress
@@ -59,7 +59,8 @@ def load_reference(folder: Path) -> tuple["LlamaForCausalLM", "PreTrainedTokeniz
     """The saved reference in eval mode, and its tokenizer."""
     from transformers import AutoTokenizer, LlamaForCausalLM
 
-    return LlamaForCausalLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    return LlamaForCausalLM.from_pretrained(folder).eval(), tokenizer
 
 
 def load_tower(folder: Path) -> "SiglipVisionModel":

@@ -3,11 +3,11 @@
 from random import Random
 from zlib import crc32
 
-from mixlab.testbed.content import Content
+from mixlab.testbed.content import Content, words
 
-WORDS = tuple(
-    "apple berry cloud daisy eagle ferry grape igloo jewel koala lemon mango ocean pearl "
-    "quill robin shell tulip umber viola whale zebra".split()
+WORDS = words(
+    "apple berry cloud daisy eagle ferry grape igloo jewel koala lemon mango ocean "
+    "pearl quill robin shell tulip umber viola whale zebra"
 )
 WORDINGS = ("go on: {s}", "what comes next: {s}", "continue {s}")
 KINDS = ("alternate", "same")

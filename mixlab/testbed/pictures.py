@@ -88,7 +88,15 @@ def _draw(pen: ImageDraw.ImageDraw, cell: Cell, x: int, y: int) -> None:
         corners = {
             "triangle": ((mid, low), (high, high), (low, high)),
             "diamond": ((mid, low), (high, mid), (mid, high), (low, mid)),
-            "star": ((low, low), (mid, 5), (high, low), (10, mid), (high, high), (mid, 10),
-                     (low, high), (5, mid)),
+            "star": (
+                (low, low),
+                (mid, 5),
+                (high, low),
+                (10, mid),
+                (high, high),
+                (mid, 10),
+                (low, high),
+                (5, mid),
+            ),
         }[cell.form]
         pen.polygon([(x + a, y + b) for a, b in corners], fill=fill)

@@ -3,16 +3,14 @@
 from random import Random
 from zlib import crc32
 
-from mixlab.testbed.content import Content, options
+from mixlab.testbed.content import Content, options, words
 
-THINGS = tuple(
-    "lamp door chair table window clock bottle basket ladder bridge garden kettle mirror pillow "
-    "bucket candle hammer blanket carpet engine river tower wagon wheel barrel cabin fence "
-    "tunnel anchor compass".split()
+THINGS = words(
+    "lamp door chair table window clock bottle basket ladder bridge garden kettle "
+    "mirror pillow bucket candle hammer blanket carpet engine river tower wagon "
+    "wheel barrel cabin fence tunnel anchor compass"
 )
-STATES = tuple(
-    "hot cold wet dry big small old new soft hard clean dirty loud quiet light heavy".split()
-)
+STATES = words("hot cold wet dry big small old new soft hard clean dirty loud quiet light heavy")
 QUESTIONS = ("how is the {t}?", "what is the {t} like?", "in this text, the {t} is what?")
 
 

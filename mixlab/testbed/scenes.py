@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from mixlab.testbed.content import Content, options
+from mixlab.testbed.content import Content, options, words
 
-SHAPES = ("circle", "square", "triangle", "cross", "diamond", "star", "bar")
+SHAPES: tuple[str, ...] = ("circle", "square", "triangle", "cross", "diamond", "star", "bar")
 PLURALS = {s: f"{s}es" if s.endswith("ss") else f"{s}s" for s in SHAPES}
 COLOURS: dict[str, tuple[int, int, int]] = {
     "red": (220, 40, 40),
@@ -20,15 +20,20 @@ COLOURS: dict[str, tuple[int, int, int]] = {
 }
 ROWS, COLUMNS = ("top", "middle", "bottom"), ("left", "center", "right")
 PLACES = tuple(f"{r} {c}" for r in ROWS for c in COLUMNS)
-READABLE = tuple(
-    "sun map hat pen cup box bus key jar net toy car bed fan log rug bag pin tub van web zip oak fog".split()
+READABLE = words(
+    "sun map hat pen cup box bus key jar net toy car bed fan log rug bag pin tub van "
+    "web zip oak fog"
 )
 NUMBERS = tuple(str(n) for n in range(10, 100))
 KINDS = ("shape", "colour", "position", "count", "digits", "word")
 
 WORDINGS: dict[str, tuple[str, ...]] = {
     "shape": ("what shape is {x}?", "which shape is {x}?", "name the shape that is {x}."),
-    "colour": ("what colour is the {x}?", "which colour has the {x}?", "name the colour of the {x}."),
+    "colour": (
+        "what colour is the {x}?",
+        "which colour has the {x}?",
+        "name the colour of the {x}.",
+    ),
     "position": ("where is the {x}?", "in what place is the {x}?", "name the place of the {x}."),
     "count": ("how many {x} are there?", "count the {x}.", "what is the number of {x}?"),
     "digits": ("what number is shown?", "read the number.", "which number can you see?"),
@@ -134,9 +139,7 @@ def draw(kind: str, rng: Random, number: int, split: str) -> tuple[Scene, Conten
     return scene, content(scene, kind, rng, split, number, 0)
 
 
-def content(
-    scene: Scene, kind: str, rng: Random, split: str, number: int, which: int
-) -> Content:
+def content(scene: Scene, kind: str, rng: Random, split: str, number: int, which: int) -> Content:
     """A question about scene ``number`` of ``split``; its picture's path goes with it."""
     question, answer, choices = ask(scene, kind, rng)
     name = f"{split}-{number:05d}"

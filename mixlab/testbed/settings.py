@@ -90,8 +90,6 @@ SIZES: dict[str, Size] = {
             dev_items=14,
         ),
         ReferenceSize(hidden=64, intermediate=128, layers=2, heads=2, steps=120, batch_rows=48),
-        VisionSize(
-            hidden=64, intermediate=128, layers=1, heads=2, tower_steps=80, align_steps=20
-        ),
+        VisionSize(hidden=64, intermediate=128, layers=1, heads=2, tower_steps=80, align_steps=20),
     ),
 }

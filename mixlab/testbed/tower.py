@@ -109,9 +109,7 @@ def _batch(rng: Random, count: int) -> tuple["torch.Tensor", dict[str, "torch.Te
     """Fresh scenes; half have every cell filled at random, which shows more forms a picture."""
     import torch
 
-    scenes = [
-        _crowd(rng) if i % 2 else MAKERS[rng.choice(KINDS)](rng) for i in range(count)
-    ]
+    scenes = [_crowd(rng) if i % 2 else MAKERS[rng.choice(KINDS)](rng) for i in range(count)]
     pixels = to_pixels([draw_scene(scene, rng) for scene in scenes])
     cells = [[c or Cell("", "") for c in scene.cells] for scene in scenes]
     return pixels, {
@@ -121,6 +119,4 @@ def _batch(rng: Random, count: int) -> tuple["torch.Tensor", dict[str, "torch.Te
 
 
 def _crowd(rng: Random) -> Scene:
-    return Scene(
-        tuple(Cell(rng.choice(FORMS[1:]), rng.choice(TINTS[1:])) for _ in range(9))
-    )
+    return Scene(tuple(Cell(rng.choice(FORMS[1:]), rng.choice(TINTS[1:])) for _ in range(9)))

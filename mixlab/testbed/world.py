@@ -33,7 +33,9 @@ class World:
         for nouns, values in facts.RELATIONS.values():
             texts += [*nouns, *values]
         for group in (facts.WORDINGS, procedures.WORDINGS, scenes.WORDINGS):
-            texts += [t.format(n="", e="", a="", b="", s="", x="") for w in group.values() for t in w]
+            texts += [
+                t.format(n="", e="", a="", b="", s="", x="") for w in group.values() for t in w
+            ]
         texts += [t.format(t="") for t in reading.QUESTIONS]
         texts += [t.format(s="") for t in patterns.WORDINGS]
         texts += [*reading.THINGS, *reading.STATES, "the is .", *patterns.WORDS]
@@ -94,7 +96,7 @@ def make_world(size: WorldSize, seed: int) -> World:
 
 
 def row(content: Content) -> dict[str, Any]:
-    """A training row with a rendering for each output format that it takes; ``short`` is the plain question."""
+    """A training row with a rendering for each format it takes; ``short`` is the plain question."""
     book = phrases.phrasebook("train")
     renderings = {}
     for fmt in formats_of(content):

@@ -53,8 +53,11 @@ def test_held_out_wordings_use_no_word_of_their_own() -> None:
 def test_procedures_are_right(operation: str, world: World) -> None:
     for item in (i for i in world.items["procedure"] if i.kind == operation):
         if operation in ("add", "subtract"):
-            a, b = [int(n) for n in item.question.replace("?", " ").replace(".", " ").split()
-                    if n.isdigit()]
+            a, b = [
+                int(n)
+                for n in item.question.replace("?", " ").replace(".", " ").split()
+                if n.isdigit()
+            ]
             assert int(item.answer) == (a + b if operation == "add" else a - b)
         else:
             letters = item.answer.split()
