@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from transformers import (
         LlamaForCausalLM,
         LlavaForConditionalGeneration,
-        PreTrainedTokenizerFast,
         SiglipVisionModel,
     )
 
@@ -26,7 +25,7 @@ ALIGN_RATE = 1.0e-3
 WORD_STEPS, WORD_ROWS, WORD_RATE = 500, 64, 3.0e-3
 
 
-def with_image_token(folder: Path) -> "PreTrainedTokenizerFast":
+def with_image_token(folder: Path) -> Any:
     """The tokenizer of `folder` with `<image>` behind its last token."""
     from transformers import AddedToken, AutoTokenizer
 
@@ -38,7 +37,7 @@ def with_image_token(folder: Path) -> "PreTrainedTokenizerFast":
 def assemble(
     reference: "LlamaForCausalLM",
     tower: "SiglipVisionModel",
-    tokenizer: "PreTrainedTokenizerFast",
+    tokenizer: Any,
     seed: int,
 ) -> "LlavaForConditionalGeneration":
     """A Llava model over copies of both, with a fresh projector and one row for `<image>`.
@@ -80,7 +79,7 @@ def assemble(
 
 def name_cells(
     vlm: Any,
-    tokenizer: "PreTrainedTokenizerFast",
+    tokenizer: Any,
     scenes: list[Scene],
     seed: int,
     progress: Progress,
@@ -115,7 +114,7 @@ def name_cells(
 
 def align(
     vlm: Any,
-    tokenizer: "PreTrainedTokenizerFast",
+    tokenizer: Any,
     scenes: list[Scene],
     steps: int,
     seed: int,

