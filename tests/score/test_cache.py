@@ -95,13 +95,13 @@ def test_text_is_kept_by_backbone_and_vision_by_all_weights(
 
 def _write(folder: Path, start: int) -> None:
     cache = ResponseCache(folder)
-    for number in range(start, start + 40):
+    for number in range(start, start + 12):
         cache.add("w", {f"k{number}": Answer((number,))})
 
 
 def test_two_writers_at_once_lose_nothing(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
-    writers = [context.Process(target=_write, args=(tmp_path, start)) for start in (0, 20)]
+    writers = [context.Process(target=_write, args=(tmp_path, start)) for start in (0, 6)]
     for writer in writers:
         writer.start()
     for writer in writers:
@@ -109,7 +109,7 @@ def test_two_writers_at_once_lose_nothing(tmp_path: Path) -> None:
         assert writer.exitcode == 0
     known = ResponseCache(tmp_path).lookup("w")
     assert {key: answer.ids for key, answer in known.items()} == {
-        f"k{number}": (number,) for number in range(60)
+        f"k{number}": (number,) for number in range(18)
     }
 
 

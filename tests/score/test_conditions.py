@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixlab.score import Item, permuted_images
@@ -21,6 +21,7 @@ def _digests(items: list[Item]) -> dict[Path, str]:
     return {item.image: f"bytes of {item.image}" for item in items if item.image}
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 12), min_size=2, max_size=40), st.integers(0, 3))
 def test_nobody_keeps_an_image_and_all_are_used_as_often(owners: list[int], seed: int) -> None:
     items = [_item(number, f"{image}.png") for number, image in enumerate(owners)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixlab.formats import FORMATS, render
@@ -106,6 +106,7 @@ def test_a_leading_zero_is_no_number() -> None:
     assert semantic_right(item("007"), "The answer is 007.")
 
 
+@settings(deadline=None)
 @given(
     st.one_of(
         st.integers(-10_000, 10_000).map(str),
