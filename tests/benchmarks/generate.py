@@ -1,16 +1,18 @@
 """Items per second of scoring's own decoding against transformers' generate, in one run.
 
     OMP_NUM_THREADS=1 python -m tests.benchmarks.generate [--size default] [--items 1500]
+    OMP_NUM_THREADS=1 python -m tests.benchmarks.generate --model FOLDER --tasks FOLDER
 
-Builds the testbed if it is not cached (minutes at the default size), takes the text items of its
-generated tasks, decodes them on one thread in rounds that alternate between the two, and prints
-the ratio of the best rounds. Greedy texts must be equal.
+Builds the testbed if no folders are given and it is not cached (minutes at the default size),
+takes the text items of its generated tasks, decodes them on one thread in rounds that alternate
+between the two, and prints the ratio of the best rounds. Greedy texts must be equal.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 
 import torch
 
@@ -56,15 +58,19 @@ def by_generate(loaded: LoadedModel, requests: list[Request], rows: int) -> list
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--size", default="default", choices=("default", "micro"))
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--tasks", type=Path)
     parser.add_argument("--items", type=int, default=1500)
     parser.add_argument("--rows", type=int, nargs="+", default=[32, 128])
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     torch.set_num_threads(1)
 
-    folder = build(size=given.size)
-    loaded = load_model(folder.reference, device="cpu")
-    tasks: list[Task] = [load_task(path) for path in sorted(folder.tasks.glob("*.yaml"))]
+    if given.model is None or given.tasks is None:
+        folder = build(size=given.size)
+        given.model, given.tasks = folder.reference, folder.tasks
+    loaded = load_model(given.model, device="cpu")
+    tasks: list[Task] = [load_task(path) for path in sorted(given.tasks.glob("*.yaml"))]
     asked: list[tuple[Item, int]] = [
         (item, task.max_new_tokens)
         for task in tasks
