@@ -31,7 +31,13 @@ def draw(split: str, rng: Random, number: int) -> Content:
         id=f"pattern-{split}-{number}",
         question=rng.choice(WORDINGS).format(s=text),
         answer=answer,
-        choices=tuple(rng.sample(words, len(words))),
+        # Of the words shown only the right one is offered: whether a model still goes on with what
+        # it reads, which tuning on other things should leave alone.
+        choices=tuple(
+            word
+            for word in rng.sample(words, len(words))
+            if word == answer or word not in words[:2]
+        ),
         kind=kind,
         group=f"{split}-{number}",
     )
