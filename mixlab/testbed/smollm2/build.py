@@ -3,6 +3,7 @@
 import json
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,8 @@ def _ask_reference(parts: Path, seed: int, size: PairSize, progress: Progress) -
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         write_text(parts / "replay.jsonl", text)
     progress("dev rates", 0.0)
-    write_tasks(parts / "tasks", text_items(size, seed)[0])
+    more = replace(size, instruction_dev=size.selection)
+    write_tasks(parts / "tasks", text_items(more, seed)[0])
     write_json(parts / "rates.json", dev_rates(loaded, parts / "tasks", _TEXT_TASKS))
     progress("dev rates", 1.0)
 

@@ -12,9 +12,12 @@ VERSION = 1
 class PairSize:
     """Items by construct, training rows, and steps of the vision side.
 
-    `instruction_*` count items of each kind, `sum_test` and `word_test` those of each kind too.
+    `instruction_*`, `sum_*` and `word_*` count items of each kind. `selection` counts the dev items
+    of each kind of instruction on which the reference's rates are measured; the first
+    `instruction_dev` of them are scored in sweeps too.
     """
 
+    selection: int = 16
     instruction_dev: int = 7
     instruction_test: int = 24
     sum_dev: int = 8
