@@ -2,310 +2,35 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 from markupsafe import Markup
 
-from mixlab.attribute import Contrast, Loss, MergeCurve, Recipe
+from mixlab.attribute import MergeCurve
+from mixlab.report._answer_text import how_much, lost
 from mixlab.report._findings import Findings
-from mixlab.report._numbers import data, interval, percent, seeds
+from mixlab.report._numbers import data, interval, seeds
 from mixlab.report._safe import arm, user
+from mixlab.report._words import (
+    contrast_words,
+    loss_key,
+    low,
+    series,
+    share_words,
+)
 
 Part = tuple[str, list[Markup]]
-
-
-def series(parts: Sequence[Markup | str], word: str = "and", mark: str = ", ") -> Markup:
-    """`a, b and c`."""
-    items = [Markup("{}").format(p) for p in parts]
-    if len(items) < 2:
-        return Markup("").join(items)
-    comma = "" if mark == ", " else mark.strip()
-    return Markup("{}{} {} {}").format(Markup(mark).join(items[:-1]), comma, word, items[-1])
-
-
-def low(label: str) -> str:
-    """A line's label inside a sentence: `Knowledge, rehearsed` becomes `rehearsed knowledge`."""
-    head, _, tail = label.partition(", ")
-    head = head[:1].lower() + head[1:]
-    return f"{tail} {head}" if tail else head
-
-
-def text_share(f: Findings, recipe: Recipe) -> float:
-    """Realised share of supervised tokens from text; the requested one when not recorded."""
-    s = f.shares[recipe.key]
-    return s.requested if math.isnan(s.supervised) else s.supervised
-
-
-def share_words(f: Findings, recipe: Recipe) -> Markup:
-    """The realised share as a keyed number."""
-    return data(100 * text_share(f, recipe), f"share|{recipe.key}", 1, "%")
-
-
-def loss_key(x: Loss) -> str:
-    """The key under which a loss stands in the page."""
-    return f"loss|{x.recipe.key}|{x.line.key}"
-
-
-def contrast_key(name: str, c: Contrast) -> str:
-    """The key under which a contrast stands in the page."""
-    return f"contrast|{c.first.key}|{c.second.key}|{c.line.key}"
-
-
-def contrast_words(name: str, c: Contrast) -> Markup:
-    """`+12.3 points [10.1, 14.5] (higher)`, and how small an effect was in reach if open."""
-    out = Markup("{} points ({}").format(interval(c.estimate, contrast_key(name, c)), c.word)
-    if c.word == "undetermined" and math.isfinite(c.estimate.detectable):
-        key = f"{contrast_key(name, c)}|detectable"
-        out += Markup("; smallest detectable effect {} points").format(
-            data(c.estimate.detectable, key)
-        )
-    return out + Markup(")")
-
-
-def _lost_lines(f: Findings, recipe: Recipe | None, word: str = "loss") -> list[Loss]:
-    found = [f.loss(recipe, line.key) for line in f.text]
-    return [x for x in found if x is not None and x.word == word]
-
-
-def headline(f: Findings) -> Markup:
-    """One sentence: what no text loses, what text keeps, what a merge brings back."""
-    none, mixed = f.roles.none, f.roles.mixed
-    if none is None:
-        return Markup(
-            "This study has no arm without text, so it cannot say what text in the mix keeps."
-        )
-    lost, kept = _lost_lines(f, none), _lost_lines(f, none, "no loss")
-    if not lost:
-        if len(kept) == len(f.text):
-            return Markup(
-                "Training without text lost none of the text skills: there is nothing to keep."
-            )
-        return Markup("Whether training without text loses text skills is undetermined here.")
-    first = Markup("Training without text lost {}").format(
-        series([low(x.line.label) for x in lost])
-    )
-    parts = [first, _text_clause(f, mixed), _merge_clause(f.curve(none))]
-    return Markup("; ").join([p for p in parts if p]) + Markup(".")
-
-
-def _text_clause(f: Findings, mixed: Recipe | None) -> Markup:
-    found = f.sufficient.recipe
-    if found is not None and text_share(f, found) > 0:
-        return Markup("{} text is shown to keep all of it within {} points").format(
-            share_words(f, found), f"{f.study.margin:g}"
-        )
-    c = f.contrast("text", "text")
-    if mixed is None or c is None:
-        return Markup("no arm with text was run beside it")
-    if c.word == "higher":
-        return Markup("{} text keeps part of it, not shown to keep all").format(
-            share_words(f, mixed)
-        )
-    if c.word == "undetermined":
-        return Markup("whether {} text keeps any of it is undetermined").format(
-            share_words(f, mixed)
-        )
-    return Markup("{} text kept none of it").format(share_words(f, mixed))
-
-
-def _merge_clause(curve: MergeCurve | None) -> Markup:
-    if curve is None:
-        return Markup("no merge with the reference was scored")
-    if curve.joint is None:
-        return Markup("what a merge with the reference brings back is undetermined")
-    j = curve.joint
-    key = f"joint|{curve.recipe.key}"
-    return Markup(
-        "a merge with the reference reaches J = {}, beside {} on the straight chord"
-    ).format(
-        data(j.joint.estimate, f"{key}|J|estimate", 2),
-        data(j.chord.estimate, f"{key}|J0|estimate", 2),
-    )
 
 
 def answer(f: Findings) -> list[Part]:
     """Titled groups of sentences, in the order of the question."""
     parts = [
-        ("What was lost", _lost(f)),
-        ("How much text", _how_much(f)),
+        ("What was lost", lost(f)),
+        ("How much text", how_much(f)),
         ("In which output formats", _formats(f)),
         ("What vision paid", _vision(f)),
         ("Does a merge bring it back", _merge(f)),
         ("What stays open", _open(f)),
     ]
     return [(title, found) for title, found in parts if found]
-
-
-def _who(f: Findings, recipe: Recipe) -> Markup:
-    return Markup("{} ({})").format(arm(recipe.label), seeds(len(recipe.runs)))
-
-
-def _lost(f: Findings) -> list[Markup]:
-    none = f.roles.none
-    if none is None:
-        return [Markup("No arm without text was trained, so its loss is not measured.")]
-    rows = [x for line in f.lines if line.is_text and (x := f.loss(none, line.key))]
-    said = [
-        Markup("{} {} ({})").format(low(x.line.label), interval(x.estimate, loss_key(x)), x.word)
-        for x in rows
-    ]
-    out = [
-        Markup("{} lost against its reference, in points: {}.").format(
-            _who(f, none), series(said, mark="; ")
-        )
-    ]
-    if len(none.runs) < 2:
-        out.append(
-            Markup(
-                "One seed compares two checkpoints, never two recipes: another seed may differ by "
-                "more than these intervals say."
-            )
-        )
-    for line in f.lines:
-        x = f.loss(none, line.key)
-        if line.construct == "control" and x:
-            out.append(
-                Markup("The negative control, which no arm should touch, moved by {} ({}).").format(
-                    interval(x.estimate, loss_key(x)), x.word
-                )
-            )
-    return out + _beside(f)
-
-
-def _beside(f: Findings) -> list[Markup]:
-    """What arms that see no images, and placebos, lose."""
-    said = {
-        "twin": "{}, with the same steps, tokens and formats and no images, lost {} points ({}) "
-        "of the mean text score.",
-        "placebo": "{}, the reference itself under other wordings, moved by {} points ({}).",
-    }
-    found = [x for x in f.overall if x.recipe.kind in said]
-    out = [
-        Markup(said[x.recipe.kind]).format(
-            _who(f, x.recipe), interval(x.estimate, loss_key(x)), x.word
-        )
-        for x in found
-    ]
-    if any(x.recipe.kind == "twin" and x.word == "loss" for x in found):
-        out.append(Markup("What the text twin loses too is no effect of images."))
-    return out
-
-
-def _how_much(f: Findings) -> list[Markup]:
-    out = []
-    mixed, none = f.roles.mixed, f.roles.none
-    c = f.contrast("text", "text")
-    if mixed is not None and none is not None and c is not None:
-        s = Markup(
-            "With {} of supervised tokens from text, {} scores on the mean of text "
-            "constructs, against no text, {}."
-        ).format(share_words(f, mixed), _who(f, mixed), contrast_words("text", c))
-        out.append(s)
-        d, beyond = f.contrast("dilution", "text"), f.contrast("text beyond dilution", "text")
-        if d is not None and beyond is not None:
-            out.append(
-                Markup(
-                    "Less vision training alone (the dilution arm) does {}; text beyond "
-                    "dilution does {}."
-                ).format(
-                    contrast_words("dilution", d), contrast_words("text beyond dilution", beyond)
-                )
-            )
-        else:
-            out.append(
-                Markup(
-                    "No dilution arm was scored, so part of this may be less vision training "
-                    "rather "
-                    "than text."
-                )
-            )
-        left = [x for line in f.text if (x := f.loss(mixed, line.key))]
-        said = [
-            Markup("{} {} ({})").format(
-                low(x.line.label), interval(x.estimate, loss_key(x)), x.word
-            )
-            for x in left
-        ]
-        out.append(
-            Markup("Still lost with that much text, in points: {}.").format(series(said, mark="; "))
-        )
-        out += _rehearsal(f)
-    s2 = f.sufficient
-    tested = series([percent(x) for x in s2.tested])
-    if s2.recipe is not None:
-        out.append(
-            Markup(
-                "Of the shares tested with two seeds or more ({}), {} is the least one shown "
-                "to keep "
-                "every text construct within {} points."
-            ).format(tested, share_words(f, s2.recipe), f"{s2.margin:g}")
-        )
-    elif s2.failed is not None:
-        out.append(
-            Markup(
-                "No share tested with two seeds or more ({}) is shown to keep every text construct "
-                "within {} points; the largest, {}, fails on {}."
-            ).format(
-                tested,
-                f"{s2.margin:g}",
-                share_words(f, s2.failed),
-                series([low(x) for x in s2.lines]),
-            )
-        )
-    else:
-        out.append(
-            Markup(
-                "No share of text was tested with two seeds or more, so none can be named as "
-                "enough."
-            )
-        )
-    single = [
-        r
-        for r in f.roles.same_format
-        if len(r.runs) < 2 and text_share(f, r) > 0 and f.loss(r, "text")
-    ]
-    if single:
-        said = []
-        for r in sorted(single, key=lambda r: text_share(f, r)):
-            x = f.loss(r, "text")
-            if x:
-                said.append(
-                    Markup("{} text {}").format(
-                        share_words(f, r), interval(x.estimate, loss_key(x))
-                    )
-                )
-        out.append(
-            Markup(
-                "Shares tested with one seed only, mean loss of text in points (checkpoints, not "
-                "recipes): {}."
-            ).format(series(said, mark="; "))
-        )
-    return out
-
-
-def _rehearsal(f: Findings) -> list[Markup]:
-    out = []
-    for line in f.lines:
-        if not line.key.endswith("/rehearsed"):
-            continue
-        a = f.contrast("text", line.key)
-        b = f.contrast("text", f"{line.construct}/tested")
-        if a is None or b is None:
-            continue
-        if b.word == "higher":
-            tail = "so what text keeps is not mere rehearsal"
-        elif a.word == "higher":
-            tail = "so what text keeps may be mere rehearsal"
-        else:
-            tail = "neither speaks for rehearsal"
-        out.append(
-            Markup(
-                "Facts that stood in the text rows changed by {}, facts that stood in no arm "
-                "by {}: {}."
-            ).format(contrast_words("text", a), contrast_words("text", b), tail)
-        )
-    return out
 
 
 def _formats(f: Findings) -> list[Markup]:

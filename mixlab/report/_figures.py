@@ -12,11 +12,11 @@ from markupsafe import Markup
 
 from mixlab.attribute import Recipe
 from mixlab.report import _charts
-from mixlab.report._answer import text_share
 from mixlab.report._findings import Findings
 from mixlab.report._numbers import number, percent
 from mixlab.report._safe import plain
 from mixlab.report._svg import svg
+from mixlab.report._words import text_share
 
 
 @dataclass(frozen=True)

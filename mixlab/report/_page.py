@@ -13,9 +13,10 @@ from markupsafe import Markup
 
 from mixlab.attribute import DEFINITIONS
 from mixlab.report import _figures, _tables
-from mixlab.report._answer import answer, headline
+from mixlab.report._answer import answer
 from mixlab.report._figures import Figure, Table
 from mixlab.report._findings import Findings, find
+from mixlab.report._headline import headline
 from mixlab.report._limits import limits
 from mixlab.report._read import read_study
 from mixlab.report._safe import plain, user

@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 
 from mixlab.attribute import Line, Recipe
-from mixlab.report._answer import text_share
 from mixlab.report._figures import Table
 from mixlab.report._findings import Findings
 from mixlab.report._numbers import bounds, number, percent
+from mixlab.report._words import text_share
 
 SIGNS = {
     "loss": "▼ loss",

@@ -12,8 +12,8 @@ import pytest
 from mixlab import MixlabError
 from mixlab.report import build_report
 from mixlab.report._answer import answer as paragraphs
-from mixlab.report._answer import headline
 from mixlab.report._findings import find
+from mixlab.report._headline import headline
 from mixlab.report._read import read_study
 
 from .naive import Naive
