@@ -39,11 +39,11 @@ def build_smollm2(
         progress: called with a stage's name and the share of it that is done, 0 to 1.
         seed: decides items, pictures and initial weights.
 
-    The folder is laid out as a testbed: `reference/` (float32, tokenizer as published), `vlm/`
-    (a SigLIP tower taught on the testbed's pictures, a projector, the same weights, and one token
-    more), `data/`, `tasks/` with a `placebo/` of the same items in other words, and `build.json`
-    with the reference's dev rates by kind of item. A build that was killed goes on from the parts
-    it had finished.
+    The folder is laid out as a testbed: `reference/` (float32, tokenizer as published), `vlm/` (a
+    SigLIP tower taught on the testbed's pictures, a projector, and the same weights), `data/`,
+    `tasks/` with a `placebo/` of the same items in other words, and `build.json` with the
+    reference's dev rates by kind of item. A build that was killed goes on from the parts it had
+    finished.
 
     Raises:
         MixlabError: the weights' package is not installed (says how to), or the disk is full.
@@ -112,8 +112,7 @@ def _make_vlm(parts: Path, seed: int, size: PairSize, progress: Progress) -> Non
     from transformers import SiglipVisionModel
 
     tower = SiglipVisionModel.from_pretrained(tower_folder).eval()
-    reference, _ = weights.load_reference(parts / "reference")
-    tokenizer = assembly.with_image_token(parts / "reference")
+    reference, tokenizer = weights.load_reference(parts / "reference")
     vlm = assembly.assemble(reference, tower, tokenizer, seed)
     scenes = [scene for scene, _ in pictures("train", size.pictures, seed)]
     named = assembly.name_cells(vlm, tokenizer, scenes, seed, progress)
