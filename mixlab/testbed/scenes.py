@@ -82,12 +82,12 @@ def _objects(rng: Random, forms: list[str]) -> Scene:
 
 
 def _distinct(rng: Random) -> Scene:
-    return _objects(rng, rng.sample(SHAPES, rng.choice((1, 1, 2))))
+    return _objects(rng, rng.sample(SHAPES, rng.choice((1, 1, 1, 1, 2))))
 
 
 def _countable(rng: Random) -> Scene:
     counted, other = rng.sample(SHAPES, 2)
-    return _objects(rng, [counted] * rng.randint(1, 4) + [other] * rng.randint(0, 1))
+    return _objects(rng, [counted] * rng.randint(1, 4) + [other] * rng.choice((0, 0, 0, 0, 1)))
 
 
 def _line(rng: Random, text: str) -> Scene:
