@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mixlab.testbed.assembly import IMAGE_TOKENS, ImageEmbedder
 from mixlab.testbed.fitting import Progress, answer_loss, fit
 from mixlab.testbed.pictures import SIDE, draw_scene
-from mixlab.testbed.scenes import Scene
+from mixlab.testbed.scenes import Cell, Scene
 from mixlab.testbed.tower import PATCH, to_pixels
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def name_cells(
     def words(text: str) -> "torch.Tensor":
         return table[tokenizer(text).input_ids].mean(0)
 
-    shown = [[f" {c.colour} {c.form}" if c else " empty" for c in s.cells] for s in scenes]
+    shown = [[_name(cell) for cell in scene.cells] for scene in scenes]
     known = {text: words(text) for text in sorted({text for row in shown for text in row})}
     targets = torch.stack([torch.stack([known[text] for text in row]) for row in shown])
     spread = float(targets.var())
@@ -99,6 +99,13 @@ def name_cells(
             yield torch.nn.functional.mse_loss(found, targets[chosen]) / spread
 
     return _fit_projector(vlm, losses(), WORD_STEPS, WORD_RATE, "name the cells", progress)
+
+
+def _name(cell: Cell | None) -> str:
+    """A form's colour and name; a glyph alone, so that a line of them reads as its text."""
+    if cell is None:
+        return " empty"
+    return cell.form if len(cell.form) == 1 else f" {cell.colour} {cell.form}"
 
 
 def align(
