@@ -113,6 +113,12 @@ def find(study: Study) -> Findings:
     text = text_lines(found)
     roles = roles_of(arms, shares, study.runs)
     notes: list[str] = []
+    unread = len(every) - len(present)
+    if unread:
+        notes.append(
+            f"{unread} recipes have no test scores and are left out of all comparisons; where the "
+            "sweep confirms only some of its trials, or has not ended, this is as it should be."
+        )
     frame = {c: test.loc[test["construct"] == c] for c in test["construct"].unique()}
     margin = study.margin
 

@@ -18,6 +18,8 @@ from mixlab.report._words import (
 def headline(f: Findings) -> Markup:
     """One sentence: what no text loses, what text keeps, what a merge brings back."""
     none, mixed = f.roles.none, f.roles.mixed
+    if not f.arms and not f.trials:
+        return Markup("No arm has been scored on test yet; let the sweep run to its end.")
     if none is None:
         return Markup(
             "This study has no arm without text, so it cannot say what text in the mix keeps."

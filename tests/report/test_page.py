@@ -195,6 +195,17 @@ def test_what_is_no_study_is_named(tmp_path: Path) -> None:
         build_report(tmp_path)
 
 
+def test_a_sweep_under_way_says_so(tmp_path: Path) -> None:
+    import pandas as pd
+
+    folder = write_study(tmp_path, Plant(scale=0.1, trials=2, merges=False))
+    for part in (folder / "tables" / "scores").glob("run*.parquet"):
+        pd.read_parquet(part).query("split == 'dev'").to_parquet(part)
+    page = build_report(folder).read_text(encoding="utf-8")
+    assert "No arm has been scored on test yet" in answer(page)
+    assert "8 recipes have no test scores" in page
+
+
 def test_a_failed_build_leaves_the_old_page(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     out.write_text("old")
