@@ -45,14 +45,19 @@ def collect(
     prompts = Prompts(loaded.encoder)
     asks: list[Ask] = []
     requests: dict[str, Any] = {}
+    settings = {proto.name: proto.generation_digest for proto in protocols}
     for task in tasks:
         for split in splits:
             items = task.in_splits([split])
             for item, condition, image in _shown(loaded, items, conditions, seed, prompts):
+                keys: dict[str, str] = {}
                 for proto in protocols:
-                    key, request = _request(loaded, prompts, task, item, proto, image)
-                    requests.setdefault(key, request)
-                    asks.append(Ask(task, item, condition, proto, key))
+                    asked = settings[proto.name]
+                    if asked not in keys:
+                        key, request = _request(loaded, prompts, task, item, proto, image, asked)
+                        requests.setdefault(key, request)
+                        keys[asked] = key
+                    asks.append(Ask(task, item, condition, proto, keys[asked]))
     return asks, requests
 
 
@@ -87,6 +92,7 @@ def _request(
     item: Item,
     proto: Protocol,
     image: Path | None,
+    settings: str,
 ) -> tuple[str, Any]:
     from mixlab.score._choice import ChoiceRequest
     from mixlab.score._decode import Request
@@ -111,5 +117,5 @@ def _request(
                 f"task {task.name!r}, item {item.id!r}: the prompt's {len(ids)} tokens fill the "
                 f"context of {loaded.encoder.max_length}; no room to answer"
             )
-    key = prompts.key(ids, image, proto.generation_digest, limit, reads)
+    key = prompts.key(ids, image, settings, limit, reads)
     return key, Request(ids, limit, image)
