@@ -21,6 +21,7 @@ from mixlab.study.recipes import Recipes
 from mixlab.study.schedule import Schedule
 from mixlab.study.sweepfile import load_sweep
 from mixlab.study.trials import TrialBook
+from mixlab.study.words import answer_words
 from mixlab.study.worker import make_executor
 
 _LINGER_SECONDS = 30.0
@@ -230,8 +231,7 @@ def _report(folder: Path, console: Console, *, changed: bool) -> Path:
 
 def summary(result: SweepResult) -> str:
     """The answer in words, where the report gives one, and the path of the page."""
-    from mixlab import report
-
-    tell = getattr(report, "answer_lines", None)
-    words = list(tell(result.folder)) if tell is not None and result.report is not None else []
-    return "\n".join([*words, f"Report: {result.report}", f"Study: {result.folder}"])
+    if result.report is None:
+        return f"Study: {result.folder}"
+    words = answer_words(result.report)
+    return "\n".join([*words, "", f"Report: {result.report}", f"Study: {result.folder}"])
