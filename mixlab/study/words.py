@@ -4,12 +4,12 @@ import textwrap
 from html.parser import HTMLParser
 from pathlib import Path
 
-_BLOCKS = {"p", "li", "h2", "h3", "h4", "dt", "dd", "tr"}
+_BLOCKS = {"p", "li", "dt", "dd"}
 _SILENT = {"svg", "style", "script", "table", "figure"}
 
 
 class _Answer(HTMLParser):
-    """Collects the headline and the blocks of the section with id `answer`."""
+    """Collects `p.headline` and the blocks of `dl.answer`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class _Answer(HTMLParser):
         known = dict(attrs)
         if tag == "p" and known.get("class") == "headline":
             self._in_headline = True
-        if tag == "section" and (self._depth or known.get("id") == "answer"):
+        if tag == "dl" and (self._depth or known.get("class") == "answer"):
             self._depth += 1
         if tag in _SILENT:
             self._silent += 1
@@ -33,7 +33,7 @@ class _Answer(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag == "p":
             self._in_headline = False
-        if tag == "section" and self._depth:
+        if tag == "dl" and self._depth:
             self._depth -= 1
         if tag in _SILENT:
             self._silent -= 1
@@ -53,9 +53,9 @@ def answer_words(page: Path, width: int = 100) -> list[str]:
     lines = textwrap.wrap(" ".join(reader.headline.split()), width)
     for tag, text in reader.blocks:
         words = " ".join(text.split())
-        if not words or tag == "h2":
+        if not words:
             continue
-        if tag in ("h3", "h4", "dt"):
+        if tag == "dt":
             lines += ["", words]
         else:
             lines += textwrap.wrap(words, width, initial_indent="  ", subsequent_indent="  ")
