@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mixlab import attribute, mix, models, recover, score, train
+from mixlab import MixlabError, attribute, mix, models, recover, score, train
 from mixlab.store import digest
 from mixlab.study.jobs import Job, Outcome, Progress
 from mixlab.study.sweepfile import SweepSpec
@@ -72,15 +72,21 @@ class Rooms:
         arm = train.ArmSettings.model_validate(settings)
         progress(note="plan")
         sources = self._load_sources(spec)
-        plan = mix.make_plan(
-            spec,
-            sources,
-            self._encoder,
-            steps=arm.steps,
-            batch_supervised_tokens=arm.batch.supervised_tokens,
-            seed=job.seed,
-            vision_scale=scale,
-        )
+        try:
+            plan = mix.make_plan(
+                spec,
+                sources,
+                self._encoder,
+                steps=arm.steps,
+                batch_supervised_tokens=arm.batch.supervised_tokens,
+                seed=job.seed,
+                vision_scale=scale,
+            )
+        except MixlabError as error:
+            # The sampler may ask for shares that these rows cannot meet; a baseline may not.
+            if job.kind == "trial":
+                return self._failed(error)
+            raise
         plan.save(folder / "plan.npz")
 
         def step(done: int, steps: int, loss: float) -> None:
@@ -92,8 +98,7 @@ class Rooms:
                 self._pair["vlm"], plan, sources, arm, folder, seed=job.seed, progress=step
             )
         except train.Diverged as error:
-            names = [metric.name for metric in self._spec.metric]
-            return Outcome({"receipts": receipt}, dict.fromkeys(names, math.nan), _why(error))
+            return self._failed(error)
         loaded = models.load_model(trained.final)
         found = self._scorer(loaded, ["dev"]).score(_counting(progress, "score dev"))
         rows = self._with_run(recover.without_operator(found), job, plan.steps)
@@ -120,7 +125,7 @@ class Rooms:
 
         final = folder / "final"
         if not final.is_dir():
-            return Outcome(facts={"skipped": "the arm diverged: there are no weights"})
+            return Outcome(facts={"skipped": "the arm failed: there are no weights"})
         loaded = models.load_model(final)
         steps = mix.Plan.load(folder / "plan.npz").steps
         whole = self._scorer(loaded, ["dev", "test"], ["image", "permuted"])
@@ -201,6 +206,10 @@ class Rooms:
         means = rows.groupby("condition")["score"].mean()
         return float(means["image"]), float(means["permuted"])
 
+    def _failed(self, reason: Exception) -> Outcome:
+        names = [metric.name for metric in self._spec.metric]
+        return Outcome({}, dict.fromkeys(names, math.nan), {"failed": str(reason)})
+
     @staticmethod
     def _run_row(job: Job) -> dict[str, Any]:
         return {
@@ -252,7 +261,3 @@ def _counting(progress: Progress, note: str) -> Callable[[int, int], None]:
         progress(note=f"{note} {done}/{needed}", step=done, steps=needed, loss=None)
 
     return count
-
-
-def _why(error: Exception) -> dict[str, str]:
-    return {"diverged": str(error)}

@@ -110,8 +110,11 @@ class _Loop:
             self._schedule.done(job, body["info"])
             self._schedule.advance()
             self._book.write_table(self._tables)
-            values = body["info"]["objectives"].items()
-            shown = ", ".join(f"{k} {'diverged' if v is None else f'{v:.3f}'}" for k, v in values)
+            info = body["info"]
+            values = ", ".join(
+                f"{k} {v:.3f}" for k, v in info["objectives"].items() if v is not None
+            )
+            shown = f"failed: {info['failed']}" if info.get("failed") else values
             display.remaining(self._schedule.remaining())
             display.ended(job, shown)
             display.remaining(self._schedule.remaining())

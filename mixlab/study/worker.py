@@ -64,7 +64,7 @@ def perform(job: Job, executor: Executor, study: Path, progress: Any) -> dict[st
         "kind": job.kind,
         "seed": job.seed,
         "trial": job.trial,
-        # NaN is no JSON; the coordinator reads null as "diverged".
+        # NaN is no JSON; the coordinator reads null as a failed trial.
         "objectives": {k: v if v == v else None for k, v in outcome.objectives.items()},
         "tables": sorted(outcome.tables),
         "seconds": round(time.monotonic() - began, 3),
