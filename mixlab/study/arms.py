@@ -52,10 +52,11 @@ class Rooms:
         loaded: models.LoadedModel,
         splits: Sequence[str],
         conditions: Sequence[str] = ("image",),
+        tasks: list[score.Task] | None = None,
     ) -> score.Scorer:
         return score.Scorer(
             loaded,
-            self._tasks,
+            self._tasks if tasks is None else tasks,
             self._spec.protocols,
             splits=splits,
             conditions=conditions,
@@ -154,15 +155,22 @@ class Rooms:
         return Outcome({"scores": self._with_run(rows, job, steps)})
 
     def untrained(self, job: Job, progress: Progress) -> Outcome:
-        """Score the reference, or the VLM that arms start from; the reference brings the items."""
+        """Score the reference, the VLM that arms start from, or the placebo.
+
+        The placebo is the reference asked in other words. The reference brings the items.
+        """
         import pandas as pd
 
-        if job.kind == "reference":
-            loaded = self._reference
-            models.check_pair(models.load_model(self._pair["vlm"]), loaded)
-        else:
+        tasks = None
+        if job.kind == "start":
             loaded = models.load_model(self._pair["vlm"])
-        scorer = self._scorer(loaded, ["dev", "test"], ["image", "permuted"])
+        else:
+            loaded = self._reference
+        if job.kind == "reference":
+            models.check_pair(models.load_model(self._pair["vlm"]), loaded)
+        elif job.kind == "placebo":
+            tasks = [score.load_task(task) for task in self._pair["placebo"]]
+        scorer = self._scorer(loaded, ["dev", "test"], ["image", "permuted"], tasks)
         rows = recover.without_operator(scorer.score(_counting(progress, "score")))
         run = {**self._run_row(job), "weights": loaded.weights_digest()}
         tables = {
@@ -228,7 +236,7 @@ class Rooms:
         known: dict[str, Any] = {
             "run": job.run,
             "arm": job.arm,
-            "modality": "text" if job.kind == "reference" else modality,
+            "modality": "text" if job.kind in ("reference", "placebo") else modality,
             "seed": job.seed,
             "step": step,
         }

@@ -113,11 +113,12 @@ class RealExecutor:
                 Path(task).name: digest([digest_file(task), _items_digest(Path(task))])
                 for task in pair["tasks"]
             },
+            "placebo": digest([_items_digest(Path(task)) for task in pair["placebo"]]),
         }
 
     def untrained(self) -> list[str]:
-        """Both ends of the gap are scored beside the arms."""
-        return ["reference", "start"]
+        """Both ends of the gap are scored beside the arms, and the reference under other words."""
+        return ["reference", "start", *(["placebo"] if self.pair["placebo"] else [])]
 
     def bytes_needed(self, runs: int) -> int:
         """Final weights of every run, and three files of that size for work in progress."""

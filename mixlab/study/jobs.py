@@ -18,11 +18,11 @@ class Job:
     """One unit of work of a study. Plain values only: it crosses a process border as JSON.
 
     Attributes:
-        run: digest of all that decides the run's weights, or "reference" or "start".
+        run: digest of all that decides the run's weights, or "reference", "start" or "placebo".
         stage: "fit" (plan, train, score dev), "confirm" (score test, merge path) or "score" (a
             model that is not trained here).
         arm: label of the recipe.
-        kind: baseline, dilution, trial, twin, reference or start.
+        kind: baseline, dilution, trial, twin, reference, start or placebo.
         recipe: digest of the recipe without its seed.
         settings: the recipe.
         trial: number of the trial, -1 without one.
@@ -92,7 +92,7 @@ class Executor(Protocol):
         ...
 
     def untrained(self) -> list[str]:
-        """Which models are scored beside the runs: "reference" and "start", or none."""
+        """Which models are scored beside the runs: "reference", "start", "placebo", or none."""
         ...
 
     def bytes_needed(self, runs: int) -> int:

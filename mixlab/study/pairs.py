@@ -20,7 +20,9 @@ Say = Callable[[str, float], None]
 
 
 def resolve(pair: Pair, say: Say) -> dict[str, Any]:
-    """Folders of a pair: vlm, reference, roots (by prefix) and the task files that come with it.
+    """Folders of a pair: vlm, reference, roots (by prefix), and the task files that come with it.
+
+    `placebo` lists the same items in other words, where the pair has them.
 
     Args:
         say: called with a stage's name and the share of it that is done.
@@ -76,11 +78,13 @@ def _resolve_here(pair: Pair, say: Say) -> dict[str, Any]:
         roots[name.partition("-")[0]] = str(folder.path)
         roots[name] = str(folder.path)
     tasks = [str(p) for folder in folders.values() for p in sorted(folder.tasks.glob("*.yaml"))]
+    placebo = [str(p) for f in folders.values() for p in sorted(f.tasks.glob("placebo/*.yaml"))]
     return {
         "vlm": str(vlm),
         "reference": str(reference),
         "roots": roots,
         "tasks": list(dict.fromkeys(tasks)),
+        "placebo": list(dict.fromkeys(placebo)),
     }
 
 
