@@ -162,10 +162,8 @@ class Rooms:
         import pandas as pd
 
         tasks = None
-        if job.kind == "start":
-            loaded = models.load_model(self._pair["vlm"])
-        else:
-            loaded = self._reference
+        vlm = job.kind == "start"
+        loaded = models.load_model(self._pair["vlm"]) if vlm else self._reference
         if job.kind == "reference":
             models.check_pair(models.load_model(self._pair["vlm"]), loaded)
         elif job.kind == "placebo":
