@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +11,9 @@ from rich.console import Console
 
 from mixlab import MixlabError
 from mixlab.store import Tables
-from mixlab.study import SweepResult, run_sweep
+from mixlab.study import Job, SweepResult, SweepSpec, run_sweep
+from mixlab.study.arms import Rooms
+from mixlab.study.sweepfile import Pair
 from mixlab.testbed import TestbedFolder
 from tests.study.conftest import ROOT
 
@@ -103,6 +106,33 @@ def test_a_sweep_ends_with_its_tables_and_a_page(tmp_path: Path) -> None:
     for name in ("scores", "receipts", "items", "trials"):
         pd.testing.assert_frame_equal(Tables(again.folder / "tables").read(name), tables.read(name))
     assert list(Tables(again.folder / "tables").read("runs")["weights"]) == list(runs["weights"])
+
+
+@pytest.mark.parametrize("kind", ["trial", "baseline"])
+def test_shares_that_no_row_can_meet_fail_a_trial_and_stop_a_baseline(
+    micro_testbed: TestbedFolder, tmp_path: Path, kind: str
+) -> None:
+    """A sampler may ask for what the rows cannot give; a sweep file's author should be told."""
+    root = micro_testbed
+    rooms = Rooms(
+        SweepSpec(name="x", pair=Pair(vlm="a", reference="b"), arm={}, baselines=[{}]),
+        {"vlm": str(root.vlm), "reference": str(root.reference), "roots": {}, "tasks": [], "placebo": []},
+    )
+    sources = [
+        {"name": "scenes", "modality": "vision", "path": str(root.data / "vision_train.jsonl")},
+        {"name": "sums", "modality": "text", "path": str(root.data / "procedures.jsonl")},
+    ]
+    mix = {"name": "m", "sources": sources, "text_fraction": 0.5, "formats": {"letter": 1.0}}
+    settings = {"mix": mix, "vision_scale": 1.0, "steps": 2, "batch": {"supervised_tokens": 16}}
+    job = Job("r", "fit", "arm", kind, settings=settings)
+    if kind == "baseline":
+        with pytest.raises(MixlabError, match="letter"):
+            rooms.fit(job, tmp_path, lambda **_: None)
+        return
+    outcome = rooms.fit(job, tmp_path, lambda **_: None)
+    assert all(math.isnan(value) for value in outcome.objectives.values())
+    assert set(outcome.objectives) == {"text", "vision"}
+    assert "letter" in outcome.facts["failed"]
 
 
 @pytest.mark.usefixtures("here")
