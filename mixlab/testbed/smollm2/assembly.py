@@ -57,7 +57,7 @@ def assemble(
     vlm.model.vision_tower.load_state_dict(tower.state_dict())
     vlm.tie_weights()
     projector: Any = vlm.model.multi_modal_projector
-    table = reference.get_input_embeddings().weight
+    table: Any = reference.get_input_embeddings().weight
     with torch.no_grad():
         states = projector(torch.randn(64, 9, tower.config.hidden_size))
         projector.linear_2.weight.mul_(table.std() / states.std())
