@@ -47,9 +47,9 @@ class Schedule:
         self._confirmed: set[int] = set()
         trials = {arm.recipe for arm in book.arms}
         # First, because scoring the reference finds out whether the pair fits.
-        # The other model answers text alike, so it waits and takes the reference's cached answers.
+        # The start answers text alike: it waits behind the fits and takes the reference's cached answers.
         for index, name in enumerate(untrained):
-            self._add(_BESIDE if index else _FIRST, Job(name, SCORE, name, name))
+            self._add(_LATER if index else _FIRST, Job(name, SCORE, name, name))
         for arm in fixed:
             urgent = arm.recipe in trials
             for job in self._fits(arm):
