@@ -47,7 +47,7 @@ class Schedule:
         self._confirmed: set[int] = set()
         trials = {arm.recipe for arm in book.arms}
         # First, because scoring the reference finds out whether the pair fits.
-        # The start answers text alike: it waits behind the fits and takes the reference's cached answers.
+        # The start answers text alike: behind the fits it finds the reference's cached answers.
         for index, name in enumerate(untrained):
             self._add(_LATER if index else _FIRST, Job(name, SCORE, name, name))
         for arm in fixed:
