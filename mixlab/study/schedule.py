@@ -24,8 +24,8 @@ def run_digest(identity: dict[str, Any], arm: Arm, seed: int) -> str:
 class Schedule:
     """Jobs of a study in the order of their use, each once.
 
-    Trials of a generation wait for the earlier ones, and the front waits for all trials; fits that
-    nothing waits for and confirmations fill the gaps.
+    Trials of a generation wait for the earlier ones, and the confirmation of trials waits for all
+    of them; fits that nothing waits for and the other confirmations fill the gaps.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Schedule:
             if not told and not asked:
                 break
         if not self._book.open() and len(self._book.arms) == self._book.total:
-            for arm in self._book.front():
+            for arm in self._book.to_confirm():
                 if arm.trial not in self._confirmed:
                     self._confirmed.add(arm.trial)
                     for job in self._confirms(arm):

@@ -41,9 +41,14 @@ class Metric(Settings):
 
 
 class Confirm(Settings):
-    """Which split the baselines and the trials on the Pareto front are confirmed on."""
+    """Which split the baselines are confirmed on, and which sampled trials beside them.
+
+    `front` takes those on the dev Pareto front; `all` costs more and shows the effects of single
+    output formats, which need recipes off the front too.
+    """
 
     split: Literal["test"] = "test"
+    trials: Literal["front", "all"] = "front"
 
 
 class Twins(Settings):

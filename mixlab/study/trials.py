@@ -125,10 +125,16 @@ class TrialBook:
         else:
             self._study.tell(number, state=TrialState.FAIL)
 
-    def front(self) -> list[Arm]:
-        """Arms of the sampled trials on the Pareto front (baselines count as rivals)."""
-        best = {trial.number for trial in self._study.best_trials}
-        return [arm for arm in self.arms if arm.trial in best and arm.kind == "trial"]
+    def to_confirm(self) -> list[Arm]:
+        """Arms of the sampled trials that are scored on test: all that ended well, or the front.
+
+        On the Pareto front baselines count as rivals.
+        """
+        if self._spec.confirm.trials == "front":
+            chosen = {trial.number for trial in self._study.best_trials}
+        else:
+            chosen = {t.number for t in self._trials() if t.state == TrialState.COMPLETE}
+        return [arm for arm in self.arms if arm.trial in chosen and arm.kind == "trial"]
 
     def write_table(self, tables: Tables) -> None:
         """Add ended trials to the table `trials`, each once."""

@@ -57,14 +57,20 @@ def test_more_trials_extend_a_study_as_if_asked_for_at_once(sweeps: Sweeps) -> N
     assert grown["runs"] == whole["runs"]
 
 
+def _confirmed_trials(folder: Path) -> set[int]:
+    infos = [json.loads(path.read_text()) for path in folder.glob("runs/*/confirm/done.json")]
+    return {info["trial"] for info in infos if info["kind"] == "trial"}
+
+
+def test_all_trials_are_confirmed_on_request(sweeps: Sweeps) -> None:
+    folder = sweeps.run(overrides=["confirm.trials=all"]).folder
+    assert _confirmed_trials(folder) == set(range(3, 8))
+
+
 def test_a_front_is_confirmed_and_the_rest_is_not(sweeps: Sweeps) -> None:
     folder = sweeps.run().folder
     trials = Tables(folder / "tables").read("trials").set_index("number")
-    confirmed = {
-        json.loads(path.read_text())["trial"]
-        for path in folder.glob("runs/*/confirm/done.json")
-        if json.loads(path.read_text())["kind"] == "trial"
-    }
+    confirmed = _confirmed_trials(folder)
 
     def beaten(number: int) -> bool:
         mine = trials.loc[number]
