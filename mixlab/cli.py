@@ -80,12 +80,12 @@ def build(
 @testbed.command()
 def arm(
     out: Annotated[Path, typer.Option(help="The arm's folder.")] = Path("studies/long-vision-arm"),
-    steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 3000,
+    steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 2000,
     pair: Annotated[str, typer.Option(help="A built-in pair.")] = "testbed",
 ) -> None:
     """Train one long arm on images alone, and say how well it sees.
 
-    Example: mixlab testbed arm --steps 3000
+    Example: mixlab testbed arm --steps 2000
     """
     from mixlab.study import long_arm
 

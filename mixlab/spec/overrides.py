@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from mixlab.spec.errors import SpecError, nearest
+from mixlab.spec.errors import SpecError
 from mixlab.spec.located import Key, Located, _Loader
 
 
@@ -34,7 +34,7 @@ def _step(data: Any, parts: list[str], shown: str) -> tuple[Key, int]:
 
 
 def set_dotted(data: Any, name: str, value: Any, *, shown: str) -> tuple[Key, ...]:
-    """Set the dotted `name` in `data` in place; the path that was set.
+    """Set the dotted `name` in `data` in place; the path that was set, or the part made for it.
 
     Keys that do not exist are made (the model that reads the data refuses unknown ones).
 
@@ -45,17 +45,17 @@ def set_dotted(data: Any, name: str, value: Any, *, shown: str) -> tuple[Key, ..
     if not all(parts):
         raise SpecError(f"{name!r} is no dotted name", file=shown)
     path: list[Key] = []
+    made: tuple[Key, ...] | None = None
     while True:
         key, taken = _step(data, parts, shown)
         parts = parts[taken:]
         path.append(key)
         if not parts:
             data[key] = value
-            return tuple(path)
+            return made or tuple(path)
         if isinstance(data, dict) and data.get(key) is None:
-            if path[:-1] == [] and len(path) == 1 and key not in data:
-                raise SpecError(f"unknown key {key!r}{nearest(key, data)}", file=shown)
             data[key] = {}
+            made = made or tuple(path)
         data = data[key]
 
 

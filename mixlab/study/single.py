@@ -47,10 +47,10 @@ def show_mix(
 def long_arm(
     out: str | os.PathLike[str],
     *,
-    steps: int = 3000,
+    steps: int = 2000,
     pair: str = "testbed",
-    tokens: int = 512,
-    learning_rate: float = 1e-3,
+    tokens: int = 256,
+    learning_rate: float = 2e-3,
     console: Console | None = None,
 ) -> str:
     """Train one arm on images alone into `out`, score it on test, and say how well it sees.

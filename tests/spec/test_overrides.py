@@ -1,6 +1,6 @@
 import pytest
 
-from mixlab.spec import SpecError, apply_overrides
+from mixlab.spec import Located, Settings, SpecError, apply_overrides, parse
 
 
 def test_values_are_yaml_and_the_input_stays() -> None:
@@ -36,3 +36,15 @@ def test_a_key_that_holds_dots_is_found() -> None:
 def test_bad_overrides(override: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         apply_overrides({"name": "x", "list": [{}], "a": {}}, [override])
+
+
+def test_a_part_made_by_an_override_is_named_as_such_when_it_is_unknown() -> None:
+    class Spec(Settings):
+        confirm: dict[str, str] = {}
+
+    changed = apply_overrides(Located({}, "a.yaml"), ["confrim.trials=all"])
+    with pytest.raises(SpecError, match=r"--set confrim.trials=all: unknown key 'confrim'; did"):
+        parse(Spec, changed)
+    assert parse(Spec, apply_overrides(Located({}), ["confirm.trials=all"])).confirm == {
+        "trials": "all"
+    }

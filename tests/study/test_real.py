@@ -116,7 +116,13 @@ def test_shares_that_no_row_can_meet_fail_a_trial_and_stop_a_baseline(
     root = micro_testbed
     rooms = Rooms(
         SweepSpec(name="x", pair=Pair(vlm="a", reference="b"), arm={}, baselines=[{}]),
-        {"vlm": str(root.vlm), "reference": str(root.reference), "roots": {}, "tasks": [], "placebo": []},
+        {
+            "vlm": str(root.vlm),
+            "reference": str(root.reference),
+            "roots": {},
+            "tasks": [],
+            "placebo": [],
+        },
     )
     sources = [
         {"name": "scenes", "modality": "vision", "path": str(root.data / "vision_train.jsonl")},
