@@ -191,12 +191,19 @@ class Recipes:
         return arms
 
     def twins(self, baselines: list[Arm]) -> list[Arm]:
-        """One arm of text rows only for each set of format shares among the baselines."""
+        """One arm of text rows only for each set of format shares among the baselines.
+
+        Raises:
+            SpecError: `of` names a text fraction that no baseline has.
+        """
         if not self.spec.twins.text:
             return []
         seeds = tuple(self.spec.twins.seeds or self.spec.seeds)
         found: dict[str, Arm] = {}
+        chosen = self.spec.twins.of
         for arm in baselines:
+            if chosen is not None and dotted(arm.settings, "mix.text_fraction") not in chosen:
+                continue
             settings = self.settings(
                 {
                     "mix.formats": blend(
@@ -209,6 +216,12 @@ class Recipes:
             )
             label = f"text twin, {show(dotted(settings, 'mix.formats'))}"
             found.setdefault(digest(settings), Arm(label, "twin", settings, seeds))
+        if not found:
+            fractions = sorted({dotted(arm.settings, "mix.text_fraction") for arm in baselines})
+            raise self._located.error(
+                ("twins", "of"),
+                f"twins.of is {chosen}, but the baselines have the text fractions {fractions}",
+            )
         return list(found.values())
 
     def trial(self, number: int, coordinates: Mapping[str, Any]) -> Arm:

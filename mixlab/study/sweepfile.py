@@ -54,10 +54,12 @@ class Confirm(Settings):
 class Twins(Settings):
     """Arms that differ from the baselines in one index only.
 
-    `text`: one arm with text rows only for each set of output-format shares among the baselines.
+    `text`: one arm with text rows only for each set of output-format shares among the baselines,
+    or among those whose text fraction stands in `of`.
     """
 
     text: bool = False
+    of: list[Fraction] | None = None
     seeds: list[int] | None = None
 
 

@@ -1,5 +1,6 @@
 import pytest
 
+from mixlab.spec import SpecError
 from mixlab.study.recipes import blend, label_of, one_table, show
 from tests.study.conftest import SWEEP, Sweeps
 
@@ -30,6 +31,7 @@ def test_tables_by_modality() -> None:
         ("dilution: [0.25]", "dilution: false", 6),
         ("dilution: [0.25]", "dilution: [0.25, 0.5]", 10),
         ("twins: {text: true, seeds: [0]}", "twins: {text: true}", 9),
+        ("twins: {text: true, seeds: [0]}", "twins: {text: true, of: [0.0, 0.5]}", 9),
         ("twins: {text: true, seeds: [0]}", "twins: {text: false}", 7),
         ("trials: 5", "trials: 1\ntrial_seeds: [0, 1, 2]", 11),
     ],
@@ -40,3 +42,9 @@ def test_which_runs_a_file_asks_for(sweeps: Sweeps, old: str, new: str, runs: in
     sweeps.run(text=text, **trials)
     done = list((sweeps.folder / "study").glob("runs/*/done.json"))
     assert len(done) == runs
+
+
+def test_a_twin_of_a_fraction_that_no_baseline_has_is_an_error(sweeps: Sweeps) -> None:
+    text = SWEEP.replace("twins: {text: true, seeds: [0]}", "twins: {text: true, of: [0.3]}")
+    with pytest.raises(SpecError, match=r"twins.of is \[0.3\].*\[0.0, 0.25, 0.5\]"):
+        sweeps.run(text=text)
