@@ -121,6 +121,15 @@ def main() -> None:
     except MixlabError as error:
         print(f"mixlab: {error}", file=sys.stderr)
         sys.exit(2)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(
+            f"mixlab: {error.filename}: {error.strerror}. Check that the path exists, is of the "
+            "right kind, and that you may read and write it.",
+            file=sys.stderr,
+        )
+        sys.exit(2)
 
 
 if __name__ == "__main__":

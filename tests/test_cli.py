@@ -46,3 +46,16 @@ def test_help_imports_neither_torch_nor_pandas() -> None:
         "assert not {'torch', 'pandas', 'optuna'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_disk_error_that_no_room_foresaw_is_one_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "study.json").mkdir()
+    monkeypatch.setattr(sys, "argv", ["mixlab", "report", str(tmp_path)])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert "study.json" in error
+    assert "Traceback" not in error

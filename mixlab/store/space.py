@@ -1,4 +1,4 @@
-"""Free space, and a full disk told in one sentence."""
+"""Free space, and a disk or a path that refuses writing told in one sentence."""
 
 import errno
 import os
@@ -11,6 +11,12 @@ from mixlab import MixlabError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_NO_PLACE = {
+    errno.EEXIST: "a file stands where a folder is needed",
+    errno.ENOTDIR: "a file stands where a folder is needed",
+    errno.EISDIR: "a folder stands where a file is needed",
+    errno.ENAMETOOLONG: "the name is too long",
+}
 
 
 def _readable(size: float) -> str:
@@ -42,7 +48,11 @@ def check_free_space(path: str | os.PathLike[str], needed: int) -> None:
 
 @contextmanager
 def disk_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn a full or read-only disk met while writing `path` into a MixlabError with the mend."""
+    """Turn what a disk refuses while `path` is written into a MixlabError with the mend.
+
+    A full or read-only disk, and a path that cannot be: a file in the place of a folder, or a
+    folder in the place of a file.
+    """
     try:
         yield
     except OSError as error:
@@ -55,5 +65,10 @@ def disk_errors(path: str | os.PathLike[str]) -> Iterator[None]:
             raise MixlabError(
                 f"no permission to write {path} ({os.strerror(error.errno or 0)}). Choose a folder "
                 "that you own with --out, or set MIXLAB_HOME for caches."
+            ) from error
+        if error.errno in _NO_PLACE:
+            raise MixlabError(
+                f"{path} cannot be written: {_NO_PLACE[error.errno]}. Choose another path with "
+                "--out, or set MIXLAB_HOME for caches."
             ) from error
         raise

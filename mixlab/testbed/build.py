@@ -52,7 +52,6 @@ def build(
     folder = TestbedFolder(home / name)
     if folder.complete:
         return folder
-    home.mkdir(parents=True, exist_ok=True)
     check_free_space(home, _BYTES)
     with lock_folder(home, wait=1800.0, name=f".{name}.lock"):
         if not folder.complete:
