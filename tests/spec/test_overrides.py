@@ -1,4 +1,5 @@
 import pytest
+from pydantic import Field
 
 from mixlab.spec import Located, Settings, SpecError, apply_overrides, parse
 
@@ -40,7 +41,7 @@ def test_bad_overrides(override: str, message: str) -> None:
 
 def test_a_part_made_by_an_override_is_named_as_such_when_it_is_unknown() -> None:
     class Spec(Settings):
-        confirm: dict[str, str] = {}
+        confirm: dict[str, str] = Field(default_factory=dict)
 
     changed = apply_overrides(Located({}, "a.yaml"), ["confrim.trials=all"])
     with pytest.raises(SpecError, match=r"--set confrim.trials=all: unknown key 'confrim'; did"):

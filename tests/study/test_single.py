@@ -39,3 +39,15 @@ def test_a_long_arm_says_how_well_it_sees(tmp_path: Path) -> None:
     assert told.startswith("Vision after 3 steps on images alone: ")
     assert (tmp_path / "arm" / "final" / "config.json").is_file()
     assert "train" in stream.getvalue()
+
+
+@pytest.mark.slow
+def test_the_long_vision_arm_reaches_ninety_percent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MIXLAB_HOME")
+    told = long_arm(tmp_path / "arm")
+    accuracy = float(told.partition("alone: ")[2].partition("%")[0])
+    floor = float(told.partition("question type: ")[2].partition("%")[0])
+    assert accuracy >= 90
+    assert floor < 25
