@@ -9,7 +9,7 @@ from ._plan import Plan, PlanRow
 from ._planning import make_plan
 from ._receipt import receipt
 from ._rows import Row
-from ._source import Source, load_sources
+from ._source import Source, find_source, load_sources
 from ._spec import MODALITIES, FormatShares, MixSpec, SourceSpec, dilution, text_twin
 
 register("mix", MixSpec)
@@ -26,6 +26,7 @@ __all__ = [
     "collate",
     "describe",
     "dilution",
+    "find_source",
     "load_sources",
     "make_plan",
     "pass_order",

@@ -114,28 +114,28 @@ class Source:
 
 
 def load_sources(
-    spec: MixSpec, roots: Mapping[str, Path] | None = None, *, folder: Path | None = None
+    spec: MixSpec, roots: Mapping[str, Path] | None = None, *, folders: Sequence[Path] = (Path(),)
 ) -> list[Source]:
     """Read and check every source of a mix, images included.
 
     Args:
         spec: the mix.
         roots: folders that ``prefix:relative`` paths are looked up in.
-        folder: what paths without a prefix are relative to; the working directory if None.
+        folders: what paths without a prefix are relative to: the first that has the file.
 
     Raises:
         MixlabError: a missing or empty file, or rows that can't be trained on: not JSON,
             non-text content, no supervised token, an image that is missing, truncated or in the
             wrong modality. The message names the source and the row's index (from 0) and line.
     """
-    return [_load(source, dict(roots or {}), folder or Path()) for source in spec.sources]
+    return [_load(source, dict(roots or {}), folders) for source in spec.sources]
 
 
-def _load(spec: SourceSpec, roots: Mapping[str, Path], folder: Path) -> Source:
-    path = _resolve(spec.path, roots, folder, spec.name)
+def _load(spec: SourceSpec, roots: Mapping[str, Path], folders: Sequence[Path]) -> Source:
+    path = find_source(spec.path, roots, folders, spec.name)
     book = ENGLISH
     if spec.phrasebook is not None:
-        book = Phrasebook.read(_resolve(spec.phrasebook, roots, folder, spec.name))
+        book = Phrasebook.read(find_source(spec.phrasebook, roots, folders, spec.name))
     rows: list[Row] = []
     problems: list[str] = []
     content = hashlib.sha256()
@@ -162,10 +162,22 @@ def _load(spec: SourceSpec, roots: Mapping[str, Path], folder: Path) -> Source:
     return Source(spec, rows, path.parent, book, content.hexdigest()[:16])
 
 
-def _resolve(text: str, roots: Mapping[str, Path], folder: Path, name: str) -> Path:
+def find_source(text: str, roots: Mapping[str, Path], folders: Sequence[Path], name: str) -> Path:
+    """The file of a source's path: below a root where it has a prefix, else in a folder.
+
+    Raises:
+        MixlabError: the prefix is unknown, or none of the folders has the file.
+    """
     found = _PREFIX.match(text)
     if found is None:
-        return folder / Path(text).expanduser()
+        places = [folder / Path(text).expanduser() for folder in folders]
+        for place in places:
+            if place.is_file():
+                return place
+        shown = ", ".join(dict.fromkeys(str(place.absolute()) for place in places))
+        raise MixlabError(
+            f"source {name!r}: no such file: {shown}; expected a JSONL file. Correct its path"
+        )
     if found[1] not in roots:
         known = ", ".join(sorted(roots)) or "none"
         raise MixlabError(

@@ -48,8 +48,8 @@ def collect(
     settings = {proto.name: proto.generation_digest for proto in protocols}
     for task in tasks:
         for split in splits:
-            items = task.in_splits([split])
-            for item, condition, image in _shown(loaded, items, conditions, seed, prompts):
+            shown = _shown(loaded, task, split, conditions, seed, prompts)
+            for item, condition, image in shown:
                 keys: dict[str, str] = {}
                 for proto in protocols:
                     asked = settings[proto.name]
@@ -63,17 +63,23 @@ def collect(
 
 def _shown(
     loaded: LoadedModel,
-    items: Sequence[Item],
+    task: Task,
+    split: str,
     conditions: Sequence[str],
     seed: int,
     prompts: Prompts,
 ) -> Iterator[tuple[Item, str, Path | None]]:
-    """(item, condition, image) for each item; an LM sees no images."""
+    """(item, condition, image) for each item of a split; an LM sees no images."""
+    items = task.in_splits([split])
     sees = loaded.kind == "vlm"
     permuted: dict[str, Path] = {}
     if sees and "permuted" in conditions:
         paths = {item.image for item in items if item.image is not None}
-        permuted = permuted_images(items, {path: prompts.image(path) for path in paths}, seed=seed)
+        try:
+            digests = {path: prompts.image(path) for path in paths}
+            permuted = permuted_images(items, digests, seed=seed)
+        except MixlabError as error:
+            raise MixlabError(f"task {task.name!r}, {split} items: {error}") from error
     for item in items:
         if item.image is None:
             yield item, "none", None

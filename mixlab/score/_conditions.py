@@ -44,8 +44,9 @@ def permuted_images(
             wide = _turn(everyone, digests, seed)
             if wide is None:
                 raise MixlabError(
-                    f"question kind {kind!r}: {len(group)} items, but one image serves more than "
-                    "half of them and of all items, so images can't be permuted; give more images"
+                    f"question kind {kind!r}: of {len(group)} items one image serves more than "
+                    "half, and more than half of all items, so images can't be permuted; give "
+                    "items of more images"
                 )
             turned = {item.id: wide[item.id] for item in group}
         result.update(turned)

@@ -98,6 +98,18 @@ class Scorer:
             raise MixlabError(f"this scorer is of {self.loaded.folder}, not of {loaded.folder}")
         return self.score()
 
+    def collect(self) -> list[Ask]:
+        """What `score` will ask, made once.
+
+        Raises:
+            MixlabError: an image cannot be read or permuted, or a prompt fills the context.
+        """
+        if self._asks is None:
+            self._asks, self._requests = collect(
+                self.loaded, self.tasks, self.protocols, self.splits, self.conditions, self._seed
+            )
+        return self._asks
+
     def score(self, progress: Progress | None = None) -> pd.DataFrame:
         """One row per item, condition and protocol, for the weights as they are now.
 
@@ -111,10 +123,7 @@ class Scorer:
         from mixlab.score._answers import Answerer
         from mixlab.score._prompts import Prompts
 
-        if self._asks is None:
-            self._asks, self._requests = collect(
-                self.loaded, self.tasks, self.protocols, self.splits, self.conditions, self._seed
-            )
+        asks = self.collect()
         if self._answerer is None:
             self._answerer = Answerer(
                 self.loaded, self.cache, Prompts(self.loaded.encoder).image, self._rows
@@ -123,7 +132,7 @@ class Scorer:
         answers = self._answerer.answer(self._requests, weights, progress)
         texts: dict[str, str] = {}
         rows = []
-        for ask in self._asks:
+        for ask in asks:
             if ask.task.metric == "choice":
                 status, score, response = _choose(ask, answers[ask.key])
             else:

@@ -44,7 +44,8 @@ class Rooms:
         key = digest([source.model_dump(mode="json") for source in spec.sources])
         if key not in self._sources:
             roots = {name: Path(root) for name, root in self._pair["roots"].items()}
-            self._sources[key] = mix.load_sources(spec, roots)
+            folders = [Path(folder) for folder in self._pair.get("rows", ["."])]
+            self._sources[key] = mix.load_sources(spec, roots, folders=folders)
         return self._sources[key]
 
     def _scorer(

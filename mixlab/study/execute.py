@@ -1,6 +1,7 @@
 """The real executor: plan, train, score and merge with the rooms below."""
 
 import os
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,12 @@ from mixlab import MixlabError, __version__
 from mixlab.spec import Located, load_yaml, parse
 from mixlab.store import digest, digest_file
 from mixlab.study import pairs
+from mixlab.study.child import Say
 from mixlab.study.jobs import CONFIRM, FIT, Job, Outcome, Progress
-from mixlab.study.sweepfile import SweepSpec
+from mixlab.study.places import find_file, find_folder, places
+from mixlab.study.preflight import preflight
+from mixlab.study.recipes import Arm
+from mixlab.study.sweepfile import Pair, SweepSpec
 
 if TYPE_CHECKING:
     from mixlab.study.arms import Rooms
@@ -21,20 +26,6 @@ _SPARE = 64 * 2**20
 def make(sweep: str, spec: dict[str, Any], pair: dict[str, Any] | None = None) -> "RealExecutor":
     """The executor of a sweep file; `pair` as `prepare` found it."""
     return RealExecutor(Path(sweep), SweepSpec.model_validate(spec), pair)
-
-
-def find_file(name: str, sweep: Path) -> Path:
-    """A file that a sweep file names: as it stands, or beside the sweep file, or one folder up.
-
-    Raises:
-        MixlabError: it is in none of these places.
-    """
-    places = [Path(), sweep.parent, sweep.parent.parent]
-    for place in places:
-        if (place / name).is_file():
-            return (place / name).resolve()
-    shown = ", ".join(str(place.resolve()) for place in places)
-    raise MixlabError(f"{sweep} names the file {name!r}, which is in none of {shown}")
 
 
 class RealExecutor:
@@ -48,6 +39,7 @@ class RealExecutor:
         self._sweep = sweep
         self.spec = spec
         self._pair = pair
+        self._own: dict[str, str] = {}
 
     @property
     def pair(self) -> dict[str, Any]:
@@ -75,6 +67,7 @@ class RealExecutor:
         else:
             mix_data = settings.at("mix")
         mix = parse(MixSpec, mix_data)
+        self._own |= {source.path: source.name for source in mix.sources}
         rest = {k: v for k, v in data.items() if k not in ("mix", "vision_scale")}
         arm = parse(ArmSettings, Located(rest, settings.file, settings.lines, settings.origins))
         return {
@@ -83,13 +76,21 @@ class RealExecutor:
             **arm.model_dump(mode="json"),
         }
 
-    def prepare(self, say: pairs.Say) -> dict[str, Any]:
+    def prepare(self, say: Say) -> dict[str, Any]:
         """Build or find the pair; what workers are to be told."""
         from mixlab.score import protocol
 
         for name in self.spec.protocols:
             protocol(name)
-        found = pairs.resolve(self.spec.pair, say)
+        given = self.spec.pair
+        named = Pair(
+            vlm=find_folder(given.vlm, self._sweep),
+            reference=find_folder(given.reference, self._sweep),
+        )
+        found = pairs.resolve(named, say)
+        mix = self.spec.arm.get("mix")
+        files = [find_file(mix, self._sweep)] if isinstance(mix, str) else []
+        found["rows"] = [str(place.resolve()) for place in places(*files, self._sweep)]
         extra = [str(find_file(name, self._sweep)) for name in self.spec.tasks]
         found["tasks"] = list(dict.fromkeys([*found["tasks"], *extra]))
         if not found["tasks"]:
@@ -100,12 +101,22 @@ class RealExecutor:
         return {"pair": found}
 
     def identity(self) -> dict[str, Any]:
-        """Digests of the pair, the sources' files and the tasks."""
+        """Digests of the pair, the sources' files (not their images) and the tasks."""
+        from mixlab.mix import find_source
+
         pair = self.pair
+        roots = {name: Path(root) for name, root in pair["roots"].items()}
+        folders = [Path(folder) for folder in pair["rows"]]
+        own = {path: find_source(path, roots, folders, name) for path, name in self._own.items()}
         return {
             "weights": {
                 "vlm": _folder_digest(Path(pair["vlm"])),
-                "data": {name: _root_digest(Path(root)) for name, root in pair["roots"].items()},
+                "data": {name: _root_digest(root) for name, root in roots.items()}
+                | {
+                    path: digest_file(file)
+                    for path, file in own.items()
+                    if not any(file.is_relative_to(root) for root in roots.values())
+                },
                 "mixlab": __version__,
             },
             "reference": _folder_digest(Path(pair["reference"])),
@@ -115,6 +126,14 @@ class RealExecutor:
             },
             "placebo": digest([_items_digest(Path(task)) for task in pair["placebo"]]),
         }
+
+    def preflight(self, arms: Sequence[Arm], say: Say) -> None:
+        """Find what would stop the jobs of these arms, before the first of them."""
+        asked = [
+            {"label": arm.label, "settings": dict(arm.settings), "seed": arm.seeds[0]}
+            for arm in arms
+        ]
+        preflight(self.pair, self.spec.protocols, asked, say)
 
     def untrained(self) -> list[str]:
         """Both ends of the gap are scored beside the arms, and the reference under other words."""

@@ -1,6 +1,6 @@
 """What a worker is asked to do, and what it hands back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -9,6 +9,8 @@ from mixlab.spec import Located
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from mixlab.study.recipes import Arm
 
 FIT, CONFIRM, SCORE = "fit", "confirm", "score"
 
@@ -89,6 +91,10 @@ class Executor(Protocol):
         Raises:
             SpecError: they are wrong.
         """
+        ...
+
+    def preflight(self, arms: "Sequence[Arm]", say: Callable[[str, float], None]) -> None:
+        """Raise what would stop the jobs of these arms, on a study's first start. Coordinator."""
         ...
 
     def untrained(self) -> list[str]:

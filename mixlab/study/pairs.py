@@ -1,22 +1,15 @@
-"""From the names in `pair:` to folders; built-in pairs are built in a process of their own.
+"""From the names in `pair:` to folders; built-in pairs are built in a process of their own."""
 
-Of their own, because building needs torch and much memory, and the coordinator should stay small
-for the hours after it.
-"""
-
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable
+import re
 from pathlib import Path
 from typing import Any
 
 from mixlab import MixlabError
+from mixlab.spec import nearest
+from mixlab.study.child import Say, answer, ask
 from mixlab.study.sweepfile import Pair
-from mixlab.study.worker import Channel, die_with_parent
 
-Say = Callable[[str, float], None]
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
 def resolve(pair: Pair, say: Say) -> dict[str, Any]:
@@ -28,44 +21,20 @@ def resolve(pair: Pair, say: Say) -> dict[str, Any]:
         say: called with a stage's name and the share of it that is done.
 
     Raises:
-        MixlabError: the pair cannot be built, or its two models do not fit together.
+        MixlabError: a name is neither a built-in pair nor a model folder, or the pair cannot be
+            built.
     """
-    environment = dict(os.environ) | {"MIXLAB_PARENT": str(os.getpid())}
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from mixlab.study.pairs import main; main()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        process.stdin.write(pair.model_dump_json() + "\n")
-        process.stdin.flush()
-        for line in process.stdout:
-            body = json.loads(line)
-            if body["kind"] == "progress":
-                say(body["stage"], body["share"])
-            elif body["kind"] == "failed":
-                raise MixlabError(body["message"])
-            else:
-                found: dict[str, Any] = body["found"]
-                return found
-        raise MixlabError(
-            f"building the pair ended with code {process.wait()} and no word; is memory short?"
-        )
-    finally:
-        process.kill()
-        process.wait()
-        process.stdin.close()
-        process.stdout.close()
+    return ask("mixlab.study.pairs:main", pair.model_dump(), say, "building the pair")
 
 
-def _resolve_here(pair: Pair, say: Say) -> dict[str, Any]:
+def _resolve_here(question: dict[str, Any], say: Say) -> dict[str, Any]:
     from mixlab.testbed import PAIRS
 
+    pair = Pair.model_validate(question)
     folders: dict[str, Any] = {}
+    for role, name in (("vlm", pair.vlm), ("reference", pair.reference)):
+        if name not in PAIRS or Path(name).exists():
+            _check_folder(role, name, list(PAIRS))
     for name in dict.fromkeys((pair.vlm, pair.reference)):
         if name in PAIRS and not Path(name).exists():
             folders[name] = PAIRS[name](progress=say)
@@ -88,19 +57,20 @@ def _resolve_here(pair: Pair, say: Say) -> dict[str, Any]:
     }
 
 
+def _check_folder(role: str, name: str, known: list[str]) -> None:
+    path = Path(name)
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise MixlabError(
+                f"pair.{role}: {name} has no config.json; expected a Hugging Face model folder"
+            )
+    elif path.exists() or not _HUB_ID.fullmatch(name):
+        raise MixlabError(
+            f"pair.{role}: {name!r} is neither a model folder nor a built-in pair"
+            + nearest(name, known)
+        )
+
+
 def main() -> None:
-    """Resolve the pair that standard input names; say so on standard output."""
-    die_with_parent()
-    channel = Channel(os.fdopen(os.dup(1), "w", buffering=1))
-    os.dup2(2, 1)
-    pair = Pair.model_validate_json(sys.stdin.readline())
-
-    def say(stage: str, share: float) -> None:
-        channel.progress(stage=stage, share=share)
-
-    try:
-        found = _resolve_here(pair, say)
-    except MixlabError as error:
-        channel.say("failed", message=str(error))
-    else:
-        channel.say("found", found=found)
+    """Resolve the pair that standard input names."""
+    answer(_resolve_here)

@@ -32,7 +32,7 @@ def describe(job: Job) -> str:
 
 
 class Stages:
-    """Says how far the pair's building is."""
+    """Says how far the pair's building and the check of the inputs are."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
@@ -42,7 +42,7 @@ class Stages:
         now = (stage, int(share * (20 if self._console.is_terminal else 4)))
         if now != self._told:
             self._told = now
-            self._console.print(f"preparing the pair: {stage} {share:.0%}", highlight=False)
+            self._console.print(f"preparing: {stage} {share:.0%}", highlight=False)
 
 
 class Display:

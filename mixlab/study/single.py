@@ -10,6 +10,7 @@ from rich.console import Console
 from mixlab.spec import apply_overrides, load_yaml, parse
 from mixlab.store import lock_folder
 from mixlab.study import pairs
+from mixlab.study.places import find_file, places
 from mixlab.study.progress import Stages
 from mixlab.study.sweepfile import Pair, SweepSpec
 
@@ -32,7 +33,8 @@ def show_mix(
 
     spec = parse(mix.MixSpec, apply_overrides(load_yaml(file), overrides))
     found = pairs.resolve(Pair(vlm=pair, reference=pair), Stages())
-    sources = mix.load_sources(spec, {name: Path(root) for name, root in found["roots"].items()})
+    roots = {name: Path(root) for name, root in found["roots"].items()}
+    sources = mix.load_sources(spec, roots, folders=places(Path(file)))
     plan = mix.make_plan(
         spec,
         sources,
@@ -61,7 +63,6 @@ def long_arm(
         MixlabError: the pair cannot be built, or the folder is in use or holds another arm.
     """
     from mixlab.study.arms import Rooms
-    from mixlab.study.execute import find_file
 
     console = console or Console(stderr=True)
     found = pairs.resolve(Pair(vlm=pair, reference=pair), Stages(console))

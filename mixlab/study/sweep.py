@@ -181,17 +181,22 @@ def run_sweep(
             "spec": spec.model_dump(mode="json"),
         },
     }
+    made = make_executor(described)
+    recipes = Recipes(spec, located, made)
+    baselines = recipes.baselines()
+    fixed = [*baselines, *recipes.dilutions(baselines), *recipes.twins(baselines)]
+    asked = asked_for(spec, recipes.base)
+    # Before the folder is made, so that a mistake leaves none.
+    check(folder, spec, asked)
     with _termination_as_interrupt(), lock_folder(folder):
         _wait_for_old_workers(folder)
-        made = make_executor(described)
-        recipes = Recipes(spec, located, made)
-        baselines = recipes.baselines()
-        fixed = [*baselines, *recipes.dilutions(baselines), *recipes.twins(baselines)]
-        asked = asked_for(spec, recipes.base)
         # Before the pair is built, which may take minutes.
-        check(folder, spec, asked)
+        held = check(folder, spec, asked)
         described["arguments"] |= made.prepare(Stages(console))
         identity = made.identity()
+        if held is None:
+            # Before the folder is claimed, so that the mended sweep may have it.
+            made.preflight(fixed, Stages(console))
         asked |= {"identity": identity}
         claim(folder, spec, file=os.fspath(file), given=located.data, asked=asked)
         book = TrialBook(folder / "journal.log", spec, recipes, baselines)

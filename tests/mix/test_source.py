@@ -94,7 +94,7 @@ def test_missing_truncated_and_false_images(tmp_path: Path) -> None:
 def test_empty_missing_and_broken_files(tmp_path: Path) -> None:
     with pytest.raises(MixlabError, match="source 'src' is empty"):
         load_rows(tmp_path, [])
-    with pytest.raises(MixlabError, match=r"source 'src': can't read .*gone.jsonl"):
+    with pytest.raises(MixlabError, match=r"source 'src': no such file: .*gone.jsonl"):
         load_sources(one(tmp_path / "gone.jsonl"))
     (tmp_path / "bad.jsonl").write_text('{"question": "q", "answer": "a"}\n\n{"question"\n')
     with pytest.raises(MixlabError, match=r"row 1 .*bad.jsonl:3\): is not valid JSON"):
@@ -107,7 +107,7 @@ def test_empty_missing_and_broken_files(tmp_path: Path) -> None:
 def test_paths_by_prefix_and_by_folder(tmp_path: Path) -> None:
     write_rows(tmp_path / "data/rows.jsonl", text_rows(2))
     assert len(load_sources(one("bed:data/rows.jsonl"), {"bed": tmp_path})[0].rows) == 2
-    assert len(load_sources(one("data/rows.jsonl"), folder=tmp_path)[0].rows) == 2
+    assert len(load_sources(one("data/rows.jsonl"), folders=[tmp_path])[0].rows) == 2
     with pytest.raises(MixlabError, match=r"unknown prefix 'beed' .*known: bed"):
         load_sources(one("beed:rows.jsonl"), {"bed": tmp_path})
 

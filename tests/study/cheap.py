@@ -4,7 +4,7 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from pydantic import Field
 from mixlab import MixlabError
 from mixlab.spec import Fraction, Located, Settings, Shares, parse
 from mixlab.study.jobs import CONFIRM, FIT, Job, Outcome, Progress
+from mixlab.study.recipes import Arm
 
 
 class CheapMix(Settings):
@@ -44,6 +45,11 @@ class CheapExecutor:
 
     def recipe(self, settings: Located) -> dict[str, Any]:
         return parse(CheapArm, settings).model_dump(mode="json")
+
+    def preflight(self, arms: Sequence[Arm], say: Callable[[str, float], None]) -> None:
+        say("nothing", 1.0)
+        if self.trouble == "preflight":
+            raise MixlabError("the image images/7.png is truncated")
 
     def untrained(self) -> list[str]:
         return ["reference", "start"]
