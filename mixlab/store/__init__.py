@@ -10,6 +10,7 @@ from mixlab.store.atomic import (
 from mixlab.store.cache import cache_dir
 from mixlab.store.digests import canonical_json, digest, digest_arrays, digest_file
 from mixlab.store.locks import lock_folder
+from mixlab.store.reading import read_json
 from mixlab.store.runs import RunFolder
 from mixlab.store.space import check_free_space, disk_errors
 from mixlab.store.tables import Tables
@@ -27,6 +28,7 @@ __all__ = [
     "digest_file",
     "disk_errors",
     "lock_folder",
+    "read_json",
     "write_bytes",
     "write_json",
     "write_text",

@@ -1,6 +1,5 @@
 """Run folders, named by what decides their content."""
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from mixlab import MixlabError
 from mixlab.store.atomic import clean_temporaries, write_json
+from mixlab.store.reading import read_json
 
 _MARKER = "done.json"
 
@@ -42,11 +42,13 @@ class RunFolder:
         """What `finish` was given.
 
         Raises:
-            MixlabError: the run is not finished.
+            MixlabError: the run is not finished, or its marker is damaged.
         """
         if not self.done:
             raise MixlabError(
                 f"run {self.path} is not finished: it has no {_MARKER}. Start its sweep again."
             )
-        loaded: dict[str, Any] = json.loads((self.path / _MARKER).read_text())
-        return loaded
+        return read_json(
+            self.path / _MARKER,
+            "delete this file and start the sweep again: only this run is done anew",
+        )

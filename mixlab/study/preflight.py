@@ -7,6 +7,8 @@ from typing import Any
 from mixlab import MixlabError
 from mixlab.study.child import Say, answer, ask
 
+_TEXT = ("knowledge", "procedure", "format")
+
 
 def preflight(
     pair: dict[str, Any], protocols: Sequence[str], arms: Sequence[dict[str, Any]], say: Say
@@ -32,6 +34,12 @@ def _check(question: dict[str, Any], say: Say) -> dict[str, Any]:
     roots = {name: Path(root) for name, root in pair["roots"].items()}
     vlm, sources = models.load_encoder(pair["vlm"]), {}
     tasks = [score.load_task(task) for task in pair["tasks"]]
+    if not any(task.construct in _TEXT and task.in_splits(["test"]) for task in tasks):
+        raise MixlabError(
+            "no task measures text, so no loss against the reference can be found: the tasks are "
+            + ", ".join(f"{task.name} ({task.construct})" for task in tasks)
+            + f". List one of {', '.join(_TEXT)} with test items under `tasks`"
+        )
     for number, arm in enumerate(arms):
         say("check of the rows", number / len(arms))
         settings = dict(arm["settings"])

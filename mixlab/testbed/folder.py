@@ -1,9 +1,10 @@
 """Where the parts of a built testbed lie."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from mixlab.store import read_json
 
 MARKER = "build.json"
 
@@ -43,5 +44,4 @@ class TestbedFolder:
 
     def info(self) -> dict[str, Any]:
         """The marker: settings, digest, figures and times of the build."""
-        info: dict[str, Any] = json.loads((self.path / MARKER).read_text(encoding="utf-8"))
-        return info
+        return read_json(self.path / MARKER, "remove this folder and build the testbed again")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixlab.models import load_model, save_model_folder
 from mixlab.spec import MixlabError
-from mixlab.store import check_free_space, write_json
+from mixlab.store import check_free_space, read_json, write_json
 from mixlab.train._checkpoint import Checkpoints, as_os_error, last_good
 from mixlab.train._loop import Progress, fit
 from mixlab.train._settings import ArmSettings
@@ -108,7 +107,7 @@ def _claim(folder: Path, identity: dict[str, Any]) -> None:
     if not path.is_file():
         write_json(path, identity)
         return
-    found = json.loads(path.read_text())
+    found = read_json(path, "remove this run's folder to train it anew")
     other = [key for key in identity if found.get(key) != identity[key]]
     if other:
         listed = "; ".join(f"{key}: {found.get(key)} there, {identity[key]} asked" for key in other)
@@ -120,7 +119,7 @@ def _claim(folder: Path, identity: dict[str, Any]) -> None:
 def _read(folder: Path) -> TrainResult:
     import pandas as pd
 
-    result = json.loads((folder / "result.json").read_text())
+    result = read_json(folder / "result.json", "remove this run's folder to train it anew")
     curve = pd.DataFrame(result["curve"])
     curve.insert(0, "run", folder.name)
     return TrainResult(result["weights"], curve, result["seconds"], folder / "final")

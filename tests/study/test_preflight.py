@@ -122,6 +122,13 @@ def test_inputs_that_would_stop_a_job(own: Own) -> None:
         own.check()
 
 
+def test_tasks_without_text(own: Own) -> None:
+    made, arms = own.start()
+    made.pair["tasks"] = [task for task in made.pair["tasks"] if "vision" in task]
+    with pytest.raises(MixlabError, match=r"no task measures text.*vision \(vision\)"):
+        made.preflight(arms, silent)
+
+
 def test_a_reference_of_other_shapes(own: Own) -> None:
     config = own.folder / "ref" / "config.json"
     told = json.loads(config.read_text())
