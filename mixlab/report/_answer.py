@@ -119,7 +119,7 @@ def _merge(f: Findings) -> list[Markup]:
     wanted = [f.curve(f.roles.none), f.curve(f.roles.mixed)]
     curves = [c for c in wanted if c is not None] or f.curves[:2]
     if not curves:
-        return [Markup("No merge with the reference was scored.")]
+        return [Markup("{}").format(f.no_curves)]
     return [_merge_words(c, f.study.margin) for c in curves]
 
 

@@ -83,6 +83,17 @@ class Findings:
         """A named contrast on one line."""
         return next((c for n, c in self.contrasts if n == name and c.line.key == key), None)
 
+    @property
+    def no_curves(self) -> str:
+        """Why there are no merge curves; empty where there are some."""
+        if self.curves:
+            return ""
+        if not (self.study.best["operator"] == "merge").any():
+            return "No merge with the reference was scored."
+        if self.vision is None:
+            return "Merges were scored, but V and J need a vision task, and this study has none."
+        return "Merges were scored, but no curve can be drawn; the limits below say why."
+
     def curve(self, recipe: Recipe | None) -> MergeCurve | None:
         """The merge curve of one recipe."""
         if recipe is None:

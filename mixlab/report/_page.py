@@ -110,11 +110,10 @@ def sections(f: Findings) -> list[Section]:
     add("formats", "Output formats", why, _figures.format_figure(f), [])
     add("plane", "Text against vision", [], _figures.plane_figure(f), [])
     merge_lead = [DEFINITIONS[k] for k in ("alpha", "R", "V", "J", "J0")]
-    none = [] if f.curves else ["No merge with the reference was scored."]
     add(
         "merge",
         "Merging back",
-        none or merge_lead,
+        [f.no_curves] if f.no_curves else merge_lead,
         _figures.merge_figure(f),
         [("Joint recovery", _tables.joints(f), True)],
     )

@@ -174,6 +174,18 @@ def test_without_merges_dilution_or_trials_it_still_answers(tmp_path: Path) -> N
     assert not parse(page).faults
 
 
+def test_merges_without_a_vision_task_are_not_called_absent(tmp_path: Path) -> None:
+    import pandas as pd
+
+    folder = write_study(tmp_path, Plant(scale=0.2, trials=0))
+    for part in (folder / "tables" / "scores").iterdir():
+        rows = pd.read_parquet(part)
+        rows[rows["construct"] != "vision"].to_parquet(part)
+    said = words(folder)
+    assert "V and J need a vision task" in said
+    assert "No merge" not in said
+
+
 def test_runs_scored_on_other_items_are_an_error_that_names_them(tmp_path: Path) -> None:
     import pandas as pd
 
