@@ -11,6 +11,10 @@ from mixlab.spec.located import Key, Located, load_yaml
 
 Model = TypeVar("Model", bound=BaseModel)
 
+# Of a union such as `bool | list`, pydantic reports every branch. Where a mistake lies inside a
+# value, the branches that would have taken another type altogether say nothing of use.
+_OTHER_BRANCH = ("_type", "_parsing")
+
 
 def _real_path(data: Any, loc: tuple[Key, ...]) -> tuple[Key, ...]:
     """`loc` without the tags that pydantic adds for unions and validators."""
@@ -76,6 +80,10 @@ def _message(error: Any, path: tuple[Key, ...], known: set[str]) -> str:
     return f"{name}: {text}, found {shown}" if name else f"{text}, found {shown}"
 
 
+def _has_below(path: tuple[Key, ...], paths: list[tuple[Key, ...]]) -> bool:
+    return any(len(other) > len(path) and other[: len(path)] == path for other in paths)
+
+
 def parse(
     model: type[Model], source: Located | str | os.PathLike[str], *, context: Any = None
 ) -> Model:
@@ -90,8 +98,11 @@ def parse(
         return model.model_validate(located.data, context=context)
     except ValidationError as failure:
         mistakes = []
-        for error in failure.errors(include_url=False):
-            path = _real_path(located.data, error["loc"])
+        errors = failure.errors(include_url=False)
+        paths = [_real_path(located.data, error["loc"]) for error in errors]
+        for error, path in zip(errors, paths, strict=True):
+            if error["type"].endswith(_OTHER_BRANCH) and _has_below(path, paths):
+                continue
             known = _known_keys(model, path[:-1])
             mistakes.append(located.error(path, _message(error, path, known)))
         unique = list({str(mistake): mistake for mistake in mistakes}.values())

@@ -5,6 +5,7 @@ from pydantic import Field
 
 from mixlab.spec import (
     Fraction,
+    Located,
     Settings,
     Shares,
     Space,
@@ -87,3 +88,14 @@ def test_override_mistakes_point_at_the_override(tmp_path: Path) -> None:
         parse(Mix, apply_overrides(located, ["text_fraction=3"]))
     with pytest.raises(SpecError, match=r"^--set txt_fraction=3: unknown key .*'text_fraction'"):
         parse(Mix, apply_overrides(located, ["txt_fraction=3"]))
+
+
+def test_a_mistake_inside_a_union_is_told_once() -> None:
+    class Spec(Settings):
+        dilution: bool | list[Fraction] = False
+
+    with pytest.raises(SpecError) as caught:
+        parse(Spec, Located({"dilution": [1.5]}, "a.yaml"))
+    assert "1.5" in str(caught.value)
+    assert "boolean" not in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
