@@ -138,13 +138,20 @@ def find(study: Study) -> Findings:
         loss_on(frame[line.construct], r, line, margin=margin) for r in judged for line in skills
     ]
     overall = [text_loss(test, r, text, margin=margin) for r in judged] if text else []
-    scores = [(r, line, score_of(frame[line.construct], r, line)) for r in judged for line in found]
+    # The placebo is the reference in other words: a language model, which is shown no images.
+    scores = [
+        (r, line, score_of(frame[line.construct], r, line))
+        for r in judged
+        for line in (skills if r.kind == "placebo" else found)
+    ]
     compared = contrasts(test, frame, roles, found, text, margin)
     family = [i for i, (name, c) in enumerate(compared) if name == "text" and c.line in found]
     adjusted = dict(zip(family, holm([compared[i][1].estimate.p for i in family]), strict=True))
     above = []
     if vision is not None:
         for r in judged:
+            if r.kind == "placebo":
+                continue
             try:
                 above.append((r, above_floor(frame["vision"], r, vision)))
             except UnpairedError as error:
