@@ -80,6 +80,10 @@ def how_much(f: Findings) -> list[Markup]:
             "constructs, against no text, {}."
         ).format(share_words(f, mixed), who(f, mixed), contrast_words("text", c))
         out.append(s)
+        if mixed not in f.roles.same_format:
+            out.append(
+                Markup("Its output formats differ too, so text and format are not told apart here.")
+            )
         d, beyond = f.contrast("dilution", "text"), f.contrast("text beyond dilution", "text")
         if d is not None and beyond is not None:
             out.append(
@@ -141,7 +145,7 @@ def how_much(f: Findings) -> list[Markup]:
     single = [
         r
         for r in f.roles.same_format
-        if len(r.runs) < 2 and text_share(f, r) > 0 and f.loss(r, "text")
+        if len(r.runs) < 2 and text_share(f, r) > 0 and r != mixed and f.loss(r, "text")
     ]
     if single:
         said = []
@@ -162,6 +166,9 @@ def how_much(f: Findings) -> list[Markup]:
     return out
 
 
+_REHEARSED = {"knowledge": "Facts", "format": "Instructions of kinds"}
+
+
 def _rehearsal(f: Findings) -> list[Markup]:
     out = []
     for line in f.lines:
@@ -179,8 +186,13 @@ def _rehearsal(f: Findings) -> list[Markup]:
             tail = "neither speaks for rehearsal"
         out.append(
             Markup(
-                "Facts that stood in the text rows changed by {}, facts that stood in no arm "
-                "by {}: {}."
-            ).format(contrast_words("text", a), contrast_words("text", b), tail)
+                "{} that stood in the text rows changed by {}, those that stood in no arm by {}: "
+                "{}."
+            ).format(
+                _REHEARSED.get(line.construct, f"Items of {line.construct}"),
+                contrast_words("text", a),
+                contrast_words("text", b),
+                tail,
+            )
         )
     return out

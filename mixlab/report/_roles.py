@@ -33,8 +33,10 @@ def roles_of(arms: list[Recipe], shares: dict[str, Shares], runs: pd.DataFrame) 
     none = min(none_all, key=lambda r: (len(mixes[r.key]), -len(r.runs)), default=None)
     same = [r for r in base if none is not None and mixes[r.key] == mixes[none.key]]
     some = [r for r in same if shares[r.key].requested > 0]
+    # Without a text arm in the same formats, one in others: the answer then says so.
+    texts = some or [r for r in base if none is not None and shares[r.key].requested > 0]
     mixed = min(
-        some, key=lambda r: (-len(r.runs), abs(shares[r.key].requested - 0.25)), default=None
+        texts, key=lambda r: (-len(r.runs), abs(shares[r.key].requested - 0.25)), default=None
     )
     dilutions = [r for r in arms if r.kind == "dilution"]
     dilution = max(dilutions, key=lambda r: len(r.runs), default=None)
