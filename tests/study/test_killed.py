@@ -17,7 +17,8 @@ def kill_until_done(sweeps: Sweeps, name: str, workers: int, seed: int, kills: i
     """Start, kill after a random time, start again, ...; the number of kills that hit."""
     chance, hits = random.Random(seed), 0
     while True:
-        process = sweeps.start(name, workers, sleep=0.02)
+        # About five seconds of work for any number of workers, so that several kills hit.
+        process = sweeps.start(name, workers, sleep=0.2 * workers)
         try:
             process.wait(chance.uniform(0.2, 2.5) if hits < kills else 120)
         except subprocess.TimeoutExpired:
