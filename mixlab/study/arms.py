@@ -1,7 +1,7 @@
 """One run, from its recipe to its rows: plan, train, score dev; then test and the merge path."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,29 @@ class Rooms:
             self._sources[key] = mix.load_sources(spec, roots, folders=folders)
         return self._sources[key]
 
+    def _read(self, recipe: Mapping[str, Any]) -> tuple[list[mix.Source], train.ArmSettings]:
+        """The sources of a recipe's mix, and its arm settings."""
+        rest = {k: v for k, v in recipe.items() if k not in ("mix", "vision_scale")}
+        arm = train.ArmSettings.model_validate(rest)
+        return self._load_sources(mix.MixSpec.model_validate(recipe["mix"])), arm
+
+    def _plan(
+        self,
+        recipe: Mapping[str, Any],
+        sources: list[mix.Source],
+        arm: train.ArmSettings,
+        seed: int,
+    ) -> mix.Plan:
+        return mix.make_plan(
+            mix.MixSpec.model_validate(recipe["mix"]),
+            sources,
+            self._encoder,
+            steps=arm.steps,
+            batch_supervised_tokens=arm.batch.supervised_tokens,
+            seed=seed,
+            vision_scale=recipe["vision_scale"],
+        )
+
     def _scorer(
         self,
         loaded: models.LoadedModel,
@@ -68,22 +91,10 @@ class Rooms:
         """Plan, train and score the dev split."""
         import pandas as pd
 
-        settings = dict(job.settings)
-        spec = mix.MixSpec.model_validate(settings.pop("mix"))
-        scale = settings.pop("vision_scale")
-        arm = train.ArmSettings.model_validate(settings)
         progress(note="plan")
-        sources = self._load_sources(spec)
+        sources, arm = self._read(job.settings)
         try:
-            plan = mix.make_plan(
-                spec,
-                sources,
-                self._encoder,
-                steps=arm.steps,
-                batch_supervised_tokens=arm.batch.supervised_tokens,
-                seed=job.seed,
-                vision_scale=scale,
-            )
+            plan = self._plan(job.settings, sources, arm, job.seed)
         except MixlabError as error:
             # The sampler may ask for shares that these rows cannot meet; a baseline may not.
             if job.kind == "trial":
@@ -184,17 +195,9 @@ class Rooms:
         self, mix_data: Any, settings: dict[str, Any], folder: Path, progress: Progress
     ) -> tuple[float, float]:
         """One arm into `folder`; its share of right vision test items, and with permuted images."""
-        spec = mix.MixSpec.model_validate(mix_data)
-        arm = train.ArmSettings.model_validate(settings)
-        sources = self._load_sources(spec)
-        plan = mix.make_plan(
-            spec,
-            sources,
-            self._encoder,
-            steps=arm.steps,
-            batch_supervised_tokens=arm.batch.supervised_tokens,
-            seed=0,
-        )
+        recipe = {**settings, "mix": mix_data, "vision_scale": 1.0}
+        sources, arm = self._read(recipe)
+        plan = self._plan(recipe, sources, arm, seed=0)
 
         def step(done: int, steps: int, loss: float) -> None:
             progress(step=done, steps=steps, loss=loss)
