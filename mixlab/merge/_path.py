@@ -9,7 +9,7 @@ from types import TracebackType
 import torch
 
 from mixlab.checkpoint import distinct_tensors
-from mixlab.merge._linear import linear
+from mixlab.merge.methods import wise_ft
 from mixlab.spec import MixlabError
 
 # Tables whose first axis counts tokens, where a VLM may have rows that its reference lacks.
@@ -91,7 +91,9 @@ class MergePath:
             raise MixlabError(f"alpha is {alpha}; expected 0 (the reference) to 1 (the VLM)")
         with torch.no_grad():
             for name, tensor in self._live.items():
-                theta = linear(self._reference[name].to(tensor.device), self._tuned[name], alpha)
+                theta = wise_ft(
+                    [self._tuned[name]], self._reference[name].to(tensor.device), alpha=alpha
+                )
                 (tensor[: self._rows(name)] if tensor.dim() else tensor).copy_(theta)
         self.alpha = float(alpha)
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from mixlab.checkpoint import digest_state
-from mixlab.merge import MergePath, linear
+from mixlab.merge import MergePath, wise_ft
 from mixlab.spec import MixlabError
 
 
@@ -31,7 +31,7 @@ def test_back_and_forth_is_exact(dtype):
     path.set_alpha(0.25)
     assert torch.equal(
         live["model.norm.weight"],
-        linear(reference["model.norm.weight"], tuned["model.norm.weight"], 0.25),
+        wise_ft([tuned["model.norm.weight"]], reference["model.norm.weight"], alpha=0.25),
     )
     path.restore()
     assert all(torch.equal(live[n], tuned[n]) for n in live)

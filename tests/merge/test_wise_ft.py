@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixlab.merge import linear
+from mixlab.merge import wise_ft
 from mixlab.spec import MixlabError
 
 ALPHAS = st.floats(0, 1)
@@ -24,7 +24,7 @@ def draw(shape: tuple[int, ...], seed: int, dtype: torch.dtype) -> torch.Tensor:
 
 
 def test_alpha_weighs_the_tuned_model():
-    theta = linear(torch.tensor([0.0, 4.0]), torch.tensor([8.0, 4.0]), 0.25)
+    theta = wise_ft([torch.tensor([8.0, 4.0])], torch.tensor([0.0, 4.0]), alpha=0.25)
     assert theta.tolist() == [2.0, 4.0]
 
 
@@ -33,17 +33,17 @@ def test_alpha_weighs_the_tuned_model():
 def test_a_model_with_itself_is_itself_bit_for_bit(shape, seed, alpha, dtype):
     x = draw(shape, seed, dtype)
     x.reshape(-1)[0] = -0.0
-    assert bits(linear(x, x.clone(), alpha)) == bits(x)
+    assert bits(wise_ft([x.clone()], x, alpha=alpha)) == bits(x)
 
 
 @settings(deadline=None)
 @given(SHAPES, st.integers(0, 9), DTYPES)
 def test_ends_are_exact_and_new(shape, seed, dtype):
     a, b = draw(shape, seed, dtype), draw(shape, seed + 1, dtype)
-    assert bits(linear(a, b, 0)) == bits(a)
-    assert bits(linear(a, b, 1)) == bits(b)
-    assert linear(a, b, 0).data_ptr() != a.data_ptr()
-    assert linear(a, b, 1).data_ptr() != b.data_ptr()
+    assert bits(wise_ft([b], a, alpha=0)) == bits(a)
+    assert bits(wise_ft([b], a, alpha=1)) == bits(b)
+    assert wise_ft([b], a, alpha=0).data_ptr() != a.data_ptr()
+    assert wise_ft([b], a, alpha=1).data_ptr() != b.data_ptr()
 
 
 @settings(deadline=None)
@@ -52,7 +52,7 @@ def test_half_precision_is_one_rounding_of_float64(shape, seed, alpha, dtype):
     a, b = draw(shape, seed, dtype), draw(shape, seed + 1, dtype)
     exact = (1 - alpha) * a.double() + alpha * b.double()
     # One unit in the last place of float32 before, half a unit of `dtype` after.
-    error = (linear(a, b, alpha).double() - exact).abs()
+    error = (wise_ft([b], a, alpha=alpha).double() - exact).abs()
     unit = torch.finfo(dtype).eps / 2 + 4 * torch.finfo(torch.float32).eps
     scale = torch.maximum(a.double().abs(), b.double().abs())
     assert bool((error <= unit * scale + torch.finfo(dtype).tiny).all())
@@ -65,17 +65,17 @@ def test_agrees_with_mergekit(shape, seed, alpha):
 
     a, b = draw(shape, seed, torch.float32), draw(shape, seed + 1, torch.float32)
     theirs = merge_tensors([a, b], "linear", parameters={"weight": [1 - alpha, alpha]})
-    torch.testing.assert_close(linear(a, b, alpha), theirs, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(wise_ft([b], a, alpha=alpha), theirs, rtol=1e-6, atol=1e-6)
 
 
 def test_refuses_other_shapes_alphas_and_integers():
     with pytest.raises(MixlabError, match=r"\[2\].*\[3\]"):
-        linear(torch.zeros(2), torch.zeros(3), 0.5)
+        wise_ft([torch.zeros(3)], torch.zeros(2), alpha=0.5)
     with pytest.raises(MixlabError, match=r"alpha is 1\.5"):
-        linear(torch.zeros(2), torch.zeros(2), 1.5)
+        wise_ft([torch.zeros(2)], torch.zeros(2), alpha=1.5)
     with pytest.raises(MixlabError, match="cannot be averaged"):
-        linear(torch.tensor([1]), torch.tensor([2]), 0.5)
-    assert linear(torch.tensor([1]), torch.tensor([1]), 0.5).tolist() == [1]
+        wise_ft([torch.tensor([2])], torch.tensor([1]), alpha=0.5)
+    assert wise_ft([torch.tensor([1])], torch.tensor([1]), alpha=0.5).tolist() == [1]
 
 
 def test_import_needs_neither_transformers_nor_mergekit():

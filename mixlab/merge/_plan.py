@@ -1,0 +1,91 @@
+"""What a merge will do, tensor by tensor, decided from headers before a byte is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from mixlab.checkpoint import TensorEntry, TensorSource
+
+Action = Literal["mix", "keep", "drop"]
+
+
+@dataclass(frozen=True)
+class Input:
+    """One tensor of one of the plan's models."""
+
+    model: int
+    entry: TensorEntry
+
+
+@dataclass(frozen=True)
+class TensorPlan:
+    """One tensor of the output (or one dropped tensor of an input), and why.
+
+    Args:
+        name: in the output.
+        action: mix by `method`, keep the `target`'s bytes, or drop.
+        because: one phrase for the table ("scope", "only in the target", "mixed").
+        dtype: of the output, as safetensors spells it.
+        shape: of the output.
+        target: what is copied where the tensor is kept, and whose rows from `rows` on are kept.
+        inputs, base: what is mixed, in the order of the method's per-model settings.
+        method, settings: a registered method's name, and settings resolved by
+            `MergeMethod.settings` for this tensor.
+        rows: of the first axis, how many are mixed (None: all).
+        layer, layers: block index, if the tensor stands in a block, and their number.
+    """
+
+    name: str
+    action: Action
+    because: str
+    dtype: str
+    shape: tuple[int, ...]
+    target: Input | None = None
+    inputs: tuple[Input, ...] = ()
+    base: Input | None = None
+    method: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    rows: int | None = None
+    layer: int | None = None
+    layers: int = 0
+
+
+@dataclass(frozen=True)
+class MergePlan:
+    """All that `execute` needs.
+
+    Args:
+        sources: one for every model of the recipe, in its order.
+        folders: the folder of each source (for digests, side files and the card).
+        target: index of the model whose config, tokenizer and side files the output carries.
+        tensors: every tensor of the output, in the target's order, then the dropped ones.
+        seed: of the random methods.
+        config: the output's config.json, complete.
+        recipe: plain data for the card, exactly what was asked for.
+        warnings: for the user, one sentence each.
+        side_files: output name -> file to copy (tokenizer, processor, template, generation
+            config); `config.json`, weights and the card are not among them.
+    """
+
+    sources: tuple[TensorSource, ...]
+    folders: tuple[Path, ...]
+    target: int
+    tensors: tuple[TensorPlan, ...]
+    seed: int
+    config: Mapping[str, Any]
+    recipe: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+    side_files: Mapping[str, Path] = field(default_factory=dict)
+
+    @property
+    def written(self) -> tuple[TensorPlan, ...]:
+        """The tensors of the output."""
+        return tuple(tensor for tensor in self.tensors if tensor.action != "drop")
+
+    def counts(self) -> Counter[Action]:
+        """How many tensors are mixed, kept and dropped."""
+        return Counter(tensor.action for tensor in self.tensors)
