@@ -76,6 +76,8 @@ class MergeMethod:
         random: uses random bits (keyed by seed, model, tensor and element).
         shared, each: settings models, of the whole method and of each merged model.
         source: paper, equation or code that defines it.
+        extra: the keyword under which the formula takes one further tensor for each merged model
+            (`importance`), of the same shape; empty where it takes none.
     """
 
     name: str
@@ -89,6 +91,7 @@ class MergeMethod:
     shared: type[Settings]
     each: type[Settings]
     source: str
+    extra: str = ""
 
     @property
     def summary(self) -> str:
@@ -141,7 +144,13 @@ class MergeMethod:
         """Raise MixlabError unless the method takes `count` models with or without a base."""
         low, high = self.models
         if count < low or (high is not None and count > high):
-            wanted = f"{low}" if high == low else f"{low} or more" if high is None else f"{low} to {high}"
+            wanted = (
+                f"{low}"
+                if high == low
+                else f"{low} or more"
+                if high is None
+                else f"{low} to {high}"
+            )
             raise MixlabError(
                 f"{self.name} merges {wanted} models beside the base; found {count}"
                 if self.base != "none"
@@ -159,22 +168,30 @@ class MergeMethod:
         settings: Mapping[str, Any],
         context: Context,
         *,
+        extras: Tensors = (),
         dtype: torch.dtype | None = None,
         plain: bool = False,
     ) -> torch.Tensor:
         """Merge whole tensors with settings that `settings()` resolved; checks shapes and dtypes.
 
         Args:
+            extras: one for each of `tensors` where the method has an `extra`, else none.
             dtype: of the result; that of `tensors[0]` by default.
             plain: the definition even where there is a fast path.
 
         Raises:
-            MixlabError: shapes or devices differ, or integer tensors differ.
+            MixlabError: shapes or devices differ, integer tensors differ, or extras are missing.
         """
         everything = [*tensors, *([] if base is None else [base])]
         first = everything[0]
         where = f"{context.name}: " if context.name else ""
-        for other in everything:
+        wanted = len(tensors) if self.extra else 0
+        if len(extras) != wanted:
+            raise MixlabError(
+                f"{where}{self.name} takes {wanted} tensors of {self.extra or 'extras'} for "
+                f"{len(tensors)} models; found {len(extras)}"
+            )
+        for other in (*everything, *extras):
             if other.shape != first.shape:
                 raise MixlabError(
                     f"{where}shapes differ: {list(first.shape)} and {list(other.shape)}"
@@ -187,7 +204,7 @@ class MergeMethod:
         if first.is_meta:
             return torch.empty(first.shape, dtype=dtype, device="meta")
         widest = torch.float32
-        for tensor in everything:
+        for tensor in (*everything, *extras):
             widest = torch.promote_types(widest, tensor.dtype)
         fast = self.kernel
         if (
@@ -210,6 +227,8 @@ class MergeMethod:
             return out
         wide = [t.to(widest) for t in tensors]
         arguments = dict(settings)
+        if self.extra:
+            arguments[self.extra] = tuple(t.to(widest) for t in extras)
         if "context" in inspect.signature(self.formula).parameters:
             arguments["context"] = context
         result = self.formula(wide, None if base is None else base.to(widest), **arguments)
@@ -230,17 +249,20 @@ def merge_method(
     identity: bool = False,
     symmetric: bool = False,
     random: bool = False,
+    extra: str = "",
 ) -> Callable[[Callable[P, torch.Tensor]], Callable[P, torch.Tensor]]:
     """Register a formula `f(tensors, base, *, settings…, context=Context())` under its name.
 
     Its keyword arguments are its settings: types and limits come from the annotations
     (`PerModel[Share]` for what each model has its own value of). The decorated function validates,
     widens half precision to float32, runs the fast path where there is one, and rounds once.
+    `extra` names a keyword that is no setting but a further tensor for each merged model; such a
+    method has no fast path.
     """
 
     def decorate(formula: Callable[P, torch.Tensor]) -> Callable[P, torch.Tensor]:
         name = formula.__name__
-        shared, each = _settings_models(name, formula)
+        shared, each = _settings_models(name, formula, extra)
 
         @wraps(formula)
         def function(*args: P.args, **kwargs: P.kwargs) -> torch.Tensor:
@@ -249,13 +271,25 @@ def merge_method(
             tensors = list(values.pop("tensors"))
             from_base = values.pop("base", None)
             context = values.pop("context", Context())
+            extras = list(values.pop(extra)) if extra else []
             method = _METHODS[name]
             method.check(len(tensors), from_base is not None)
             resolved = method.settings(values, len(tensors))
-            return method.apply(tensors, from_base, resolved, context)
+            return method.apply(tensors, from_base, resolved, context, extras=extras)
 
         _METHODS[name] = MergeMethod(
-            name, function, formula, base, models, identity, symmetric, random, shared, each, source
+            name,
+            function,
+            formula,
+            base,
+            models,
+            identity,
+            symmetric,
+            random,
+            shared,
+            each,
+            source,
+            extra,
         )
         register(f"merge.{name}", shared)
         register(f"merge.{name}.model", each)
@@ -298,13 +332,13 @@ def spelled(key: str) -> str:
 
 
 def _settings_models(
-    name: str, formula: Callable[..., Any]
+    name: str, formula: Callable[..., Any], extra: str
 ) -> tuple[type[Settings], type[Settings]]:
     hints = typing.get_type_hints(formula, include_extras=True)
     shared: dict[str, Any] = {}
     each: dict[str, Any] = {}
     for key, parameter in inspect.signature(formula).parameters.items():
-        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY or key == "context":
+        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY or key in ("context", extra):
             continue
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         one = _of_each(hints[key])

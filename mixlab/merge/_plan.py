@@ -33,6 +33,8 @@ class TensorPlan:
         shape: of the output.
         target: what is copied where the tensor is kept, and whose rows from `rows` on are kept.
         inputs, base: what is mixed, in the order of the method's per-model settings.
+        extras: one further tensor for each input where the method takes one (its `extra`); their
+            `model` counts among the plan's sources like any other.
         method, settings: a registered method's name, and settings resolved by
             `MergeMethod.settings` for this tensor.
         rows: of the first axis, how many are mixed (None: all).
@@ -52,6 +54,7 @@ class TensorPlan:
     rows: int | None = None
     layer: int | None = None
     layers: int = 0
+    extras: tuple[Input, ...] = ()
 
 
 @dataclass(frozen=True)
