@@ -1,17 +1,42 @@
 """Checked reading of safetensors folders, and weight digests. Imports no transformers."""
 
 from mixlab.checkpoint._digest import digest_folder, digest_state, distinct_tensors
-from mixlab.checkpoint._header import TensorEntry, read_header, weight_files
+from mixlab.checkpoint._header import TensorEntry, read_header
+from mixlab.checkpoint._index import weight_files
+from mixlab.checkpoint._lora import LoraSource
+from mixlab.checkpoint._matching import match_names
+from mixlab.checkpoint._names import (
+    MODULES,
+    Module,
+    Place,
+    count_layers,
+    language_prefix,
+    tensor_place,
+)
+from mixlab.checkpoint._open import Checkpoint
 from mixlab.checkpoint._reading import read_state
 from mixlab.checkpoint._source import TensorSource
 
 __all__ = [
+    "MODULES",
+    "Checkpoint",
+    "LoraSource",
+    "Module",
+    "Place",
     "TensorEntry",
     "TensorSource",
+    "count_layers",
     "digest_folder",
     "digest_state",
     "distinct_tensors",
+    "item_size",
+    "language_prefix",
+    "match_names",
     "read_header",
     "read_state",
+    "spell",
+    "tensor_place",
+    "tensor_size",
+    "torch_dtype",
     "weight_files",
 ]
