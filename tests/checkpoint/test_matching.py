@@ -66,7 +66,7 @@ def test_more_rows_in_the_target_are_allowed_and_fewer_refused():
     longer = {n: (107, 32) if s == (100, 32) else s for n, s in source.items()}
     assert set(match_names(longer, source)) == set(source)
     with pytest.raises(
-        MixlabError, match=r"lm_head.weight: \[100, 32\] in the target, \[107, 32\]"
+        MixlabError, match=r"lm_head.weight: \[100, 32\] in .*, \[107, 32\]"
     ):
         match_names(source, longer)
 
@@ -110,7 +110,7 @@ def test_given_prefixes_are_held_against_the_names():
     assert match_names(target, source, {"model.": "model.text_model."}) == match_names(
         target, source
     )
-    with pytest.raises(MixlabError, match="the target has no model.txt.layers.0"):
+    with pytest.raises(MixlabError, match=r"the target has no model\.txt\.layers\.0"):
         match_names(target, source, {"model.": "model.txt."})
     with pytest.raises(MixlabError, match=r"begins with \['modle.'\]"):
         match_names(target, source, {"modle.": "model.text_model."})
