@@ -2,7 +2,7 @@
 
 from mixlab import MixlabError
 from mixlab.spec.errors import SpecError, nearest
-from mixlab.spec.located import Located, load_yaml, locate
+from mixlab.spec.located import Located, load_documents, load_yaml, locate
 from mixlab.spec.overrides import apply_overrides, set_dotted
 from mixlab.spec.parsing import parse
 from mixlab.spec.ranges import Fraction, Shares, check_shares
@@ -36,6 +36,7 @@ __all__ = [
     "Uniform",
     "apply_overrides",
     "check_shares",
+    "load_documents",
     "load_yaml",
     "locate",
     "nearest",

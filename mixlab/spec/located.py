@@ -126,7 +126,24 @@ def load_yaml(path: str | os.PathLike[str]) -> Located:
     """Read a YAML file whose top is a mapping.
 
     Raises:
-        SpecError: the file is missing, is not UTF-8 YAML, gives a key twice, or is no mapping.
+        SpecError: the file is missing, is not UTF-8 YAML, gives a key twice, holds several
+            documents, or is no mapping.
+    """
+    documents = load_documents(path)
+    if len(documents) > 1:
+        raise SpecError(
+            f"holds {len(documents)} documents (separated by ---); expected one",
+            file=os.fspath(path),
+            line=documents[1].line_of(()),
+        )
+    return documents[0]
+
+
+def load_documents(path: str | os.PathLike[str]) -> list[Located]:
+    """Read a YAML file of one or more documents, each of them a mapping; empty ones are left out.
+
+    Raises:
+        SpecError: as `load_yaml`, but for several documents.
     """
     file = os.fspath(path)
     try:
@@ -138,13 +155,21 @@ def load_yaml(path: str | os.PathLike[str]) -> Located:
     except UnicodeDecodeError as error:
         raise SpecError(f"is not UTF-8 text ({error.reason})", file=file) from error
     loader = _Loader(text)
+    documents = []
     try:
-        node = loader.get_single_node()
-        lines: dict[Path_, int] = {}
-        if node is None:
-            raise SpecError("is empty; expected a mapping of settings", file=file)
-        _walk(node, (), lines, file, ())
-        data = loader.construct_document(node)
+        while loader.check_node():
+            node = loader.get_node()
+            empty = isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null"
+            if node is None or empty:
+                continue
+            lines: dict[Path_, int] = {}
+            _walk(node, (), lines, file, ())
+            data = loader.construct_document(node)
+            if not isinstance(data, dict):
+                raise SpecError(
+                    "expected a mapping of settings (key: value)", file=file, line=lines[()]
+                )
+            documents.append(Located(data, file, lines))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise SpecError(
@@ -156,6 +181,6 @@ def load_yaml(path: str | os.PathLike[str]) -> Located:
         raise SpecError(f"is not valid YAML: {error}", file=file) from error
     finally:
         loader.dispose()
-    if not isinstance(data, dict):
-        raise SpecError("expected a mapping of settings (key: value)", file=file, line=1)
-    return Located(data, file, lines)
+    if not documents:
+        raise SpecError("is empty; expected a mapping of settings", file=file)
+    return documents
