@@ -201,8 +201,8 @@ class MergeMethod:
         if not all(tensor.is_floating_point() for tensor in everything):
             return _equal_integers(everything, where)
         dtype = dtype or tensors[0].dtype
-        if first.is_meta:
-            return torch.empty(first.shape, dtype=dtype, device="meta")
+        if first.is_meta or not first.numel():
+            return torch.empty(first.shape, dtype=dtype, device=first.device)
         widest = torch.float32
         for tensor in (*everything, *extras):
             widest = torch.promote_types(widest, tensor.dtype)

@@ -1,3 +1,7 @@
 """Fast paths: fused passes over parts that stay in the cache. Tests hold each to its formula."""
 
 from mixlab.merge.kernels import _linear as _linear
+from mixlab.merge.kernels import _nearswap as _nearswap
+from mixlab.merge.kernels import _slerp as _slerp
+from mixlab.merge.kernels import _sparse as _sparse
+from mixlab.merge.kernels import _task as _task

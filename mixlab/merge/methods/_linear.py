@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
+from mixlab.merge._agree import keep_agreed
 from mixlab.merge._method import PerModel, Share, Tensors, merge_method
 from mixlab.spec import MixlabError
 
@@ -32,7 +35,9 @@ def wise_ft(tensors: Tensors, base: torch.Tensor | None, *, alpha: Share) -> tor
     """
     assert base is not None
     (tuned,) = tensors
-    return torch.lerp(base, tuned, alpha)
+    if alpha in (0, 1):
+        return tuned if alpha == 1 else base
+    return keep_agreed(torch.lerp(base, tuned, alpha), [base, tuned])
 
 
 @merge_method(
@@ -50,31 +55,39 @@ def linear(
 ) -> torch.Tensor:
     """Weighted average: theta = sum_i w_i x_i, divided by sum_i w_i where normalised.
 
+    Where it is normalised, elements in which all models agree stay as they are, bit for bit.
+
     Args:
         tensors: of one shape, any floating dtypes.
         base: not used; list every model among `tensors`.
-        weight: of each model; negative ones are allowed.
+        weight: of each model; negative ones are allowed. mergekit has no default.
         normalize: divide by the sum of weights (mergekit's default).
 
     Returns:
         A new tensor in the dtype of the first, summed in float32 and rounded once.
 
     Raises:
-        MixlabError: shapes differ, or weights that are normalised sum to 0.
+        MixlabError: shapes differ, or weights that are normalised sum to 0 (mergekit divides).
     """
     assert isinstance(weight, tuple)
-    total = sum(weight) if normalize else 1.0
+    theta = torch.zeros_like(tensors[0])
+    for tensor, share in zip(tensors, shares("linear", weight, normalize), strict=True):
+        theta = torch.add(theta, tensor, alpha=share)
+    return keep_agreed(theta, tensors) if normalize else theta
+
+
+def shares(method: str, weight: Sequence[float], normalize: bool) -> list[float]:
+    """The weights, divided by their sum where they are normalised.
+
+    Raises:
+        MixlabError: they are normalised and sum to 0.
+    """
+    if not normalize:
+        return list(weight)
+    total = sum(weight)
     if abs(total) < 1e-12:
         raise MixlabError(
-            f"linear: the weights {list(weight)} sum to 0 and cannot be normalised; change them, "
-            "or set normalize: false"
+            f"{method}: the weights {list(weight)} sum to 0 and cannot be normalised; change them, "
+            "or switch normalization off"
         )
-    theta = torch.zeros_like(tensors[0])
-    for tensor, share in zip(tensors, weight, strict=True):
-        theta = theta + share * tensor
-    theta = theta / total
-    if normalize:
-        for tensor in tensors:
-            agree = tensor == tensors[0] if tensor is tensors[0] else agree & (tensor == tensors[0])
-        theta = torch.where(agree, tensors[0], theta)
-    return theta
+    return [share / total for share in weight]

@@ -1,0 +1,46 @@
+"""Arcee Fusion: of the changes, only the important ones."""
+
+from __future__ import annotations
+
+import torch
+
+from mixlab.merge._agree import keep_agreed
+from mixlab.merge._method import Tensors, merge_method
+from mixlab.merge._order import order_statistics
+
+
+@merge_method(
+    source="Arcee 2024, Arcee Fusion; mergekit `arcee_fusion`",
+    base="required",
+    models=(1, 1),
+    identity=True,
+)
+def arcee_fusion(tensors: Tensors, base: torch.Tensor | None) -> torch.Tensor:
+    """theta = x where the importance of its change is high, else base.
+
+    Importance is |x - base| times the Kullback-Leibler divergence of softmax(x) from softmax(base)
+    along the last axis (each probability plus 1e-8). High is at least q2 + 1.5 (q3 - q1), of the
+    quartiles of the tensor. Quartiles are exact here; of tensors of more than a million elements
+    mergekit takes them from a million elements drawn at random without a seed, so that the two then
+    differ in the few elements near the threshold.
+
+    Args:
+        tensors: the tuned tensor, alone in a sequence; any shape and floating dtype.
+        base: of the same shape.
+
+    Returns:
+        A new tensor in the dtype of the tuned one.
+
+    Raises:
+        MixlabError: shapes differ.
+    """
+    assert base is not None
+    (tuned,) = tensors
+    q = torch.softmax(base, -1).add_(1e-8)
+    p = torch.softmax(tuned, -1).add_(1e-8)
+    divergence = (q.reciprocal_().mul_(p).log_().mul_(p)).sum(-1, keepdim=True)
+    importance = (tuned - base).abs_().mul_(divergence)
+    ranks = [int(share * (importance.numel() - 1)) for share in (0.25, 0.5, 0.75)]
+    q1, q2, q3 = order_statistics(importance.flatten(), ranks)
+    theta = torch.where(importance >= q2 + 1.5 * (q3 - q1), tuned, base)
+    return keep_agreed(theta, [base, tuned])
