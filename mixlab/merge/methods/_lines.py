@@ -1,0 +1,62 @@
+"""Task vectors scaled by depth."""
+
+from __future__ import annotations
+
+import torch
+
+from mixlab.merge._method import Context, PerModel, Tensors, merge_method
+from mixlab.merge.methods._step import step
+from mixlab.spec import MixlabError
+
+
+@merge_method(
+    source="Wang et al. 2024, LiNeS, arXiv:2410.17146, eq. 2, and the authors' code",
+    base="required",
+    identity=True,
+    symmetric=True,
+)
+def lines(
+    tensors: Tensors,
+    base: torch.Tensor | None,
+    *,
+    alpha: float,
+    beta: float | None = None,
+    weight: PerModel[float] = 1.0,
+    context: Context = Context(),
+) -> torch.Tensor:
+    """Layer scaling: theta = base + (alpha + beta * l / (L - 1)) * sum_i w_i (x_i - base).
+
+    Shallow blocks, which hold what the models share, move least. Tensors outside the blocks take
+    alpha, as in the authors' code (and so does the block of a model with one block).
+
+    Args:
+        tensors: the tuned tensors, of one shape and any floating dtypes.
+        base: what the task vectors are measured from.
+        alpha: the scale at the first block and outside the blocks.
+        beta: what the scale gains up to the last block. For one model it is 1 - alpha unless given
+            (the paper's edit of a single model); for several the paper tunes it, so give it.
+        weight: of each task vector; the paper's task arithmetic has 1 for all.
+        context: gives l and L.
+
+    Returns:
+        A new tensor in the dtype of the first, summed in float32 and rounded once.
+
+    Raises:
+        MixlabError: shapes differ, or several models come without beta.
+    """
+    assert base is not None
+    assert isinstance(weight, tuple)
+    if beta is None:
+        if len(tensors) > 1:
+            raise MixlabError(
+                f"lines: beta is missing for {len(tensors)} models (1 - alpha is the default for "
+                "one alone); give the gain from the first block to the last"
+            )
+        beta = 1 - alpha
+    depth = 0.0
+    if context.layer is not None and context.layers > 1:
+        depth = context.layer / (context.layers - 1)
+    change = torch.zeros_like(base)
+    for tensor, share in zip(tensors, weight, strict=True):
+        change = change + share * (tensor - base)
+    return step(base, (alpha + beta * depth) * change)

@@ -1,0 +1,33 @@
+"""Singular values and vectors of task vectors."""
+
+from __future__ import annotations
+
+import torch
+
+from mixlab.merge._method import Context
+from mixlab.spec import MixlabError
+
+
+def singular(
+    matrix: torch.Tensor, context: Context
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """U (m, r), S (r,) descending and V^T (r, n) of an (m, n) matrix, r = min(m, n).
+
+    Raises:
+        MixlabError: the matrix has NaN or infinite values.
+    """
+    try:
+        u, s, vt = torch.linalg.svd(matrix, full_matrices=False)
+    except torch.linalg.LinAlgError as failure:
+        where = f"{context.name}: " if context.name else ""
+        raise MixlabError(f"{where}no singular value decomposition: {failure}") from None
+    return u, s, vt
+
+
+def nearest_orthogonal(matrix: torch.Tensor, context: Context) -> torch.Tensor:
+    """P Q^T of the decomposition P D Q^T: the closest matrix with orthonormal columns.
+
+    Where there are more columns than rows, with orthonormal rows.
+    """
+    p, _, qt = singular(matrix, context)
+    return p @ qt
