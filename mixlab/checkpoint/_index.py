@@ -69,7 +69,9 @@ def read_index(folder: Path) -> dict[str, str] | None:
 
 def is_bare(name: str) -> bool:
     """Whether a text names a file of its folder and nothing else."""
-    return name not in {"", ".", ".."} and not any(c in name for c in "/\\\0") and name.isprintable()
+    return (
+        name not in {"", ".", ".."} and not any(c in name for c in "/\\\0") and name.isprintable()
+    )
 
 
 def check_inside(folder: Path, name: str) -> None:

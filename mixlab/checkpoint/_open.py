@@ -169,7 +169,7 @@ class Checkpoint:
         tensor = torch.empty(entry.shape, dtype=torch_dtype(entry.dtype))
         if tensor.numel():
             raw = tensor.reshape(-1).view(torch.uint8).numpy()
-            self.read_into(name, memoryview(raw), 0)
+            self.read_into(name, raw.data, 0)
         return tensor
 
     def unchanged(self) -> None:

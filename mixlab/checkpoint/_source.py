@@ -1,4 +1,4 @@
-"""Where tensors come from: one face for a folder, a folder with an adapter, a remapped vocabulary."""
+"""Where tensors come from: one face for a folder, one with an adapter, a remapped vocabulary."""
 
 from __future__ import annotations
 
