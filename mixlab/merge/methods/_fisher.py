@@ -27,7 +27,7 @@ def fisher(
     *,
     importance: Tensors,
     weight: PerModel[NotNegative] = 1.0,
-    context: Context = Context(),
+    context: Context = Context(),  # noqa: B008
 ) -> torch.Tensor:
     """Average weighted by importance: theta = sum_i w_i F_i x_i / sum_i w_i F_i, per element.
 

@@ -22,7 +22,7 @@ def lines(
     alpha: float,
     beta: float | None = None,
     weight: PerModel[float] = 1.0,
-    context: Context = Context(),
+    context: Context = Context(),  # noqa: B008
 ) -> torch.Tensor:
     """Layer scaling: theta = base + (alpha + beta * l / (L - 1)) * sum_i w_i (x_i - base).
 

@@ -21,7 +21,7 @@ def random_direction(
     base: torch.Tensor | None,
     *,
     alpha: float = 1.0,
-    context: Context = Context(),
+    context: Context = Context(),  # noqa: B008
 ) -> torch.Tensor:
     """Null: theta = base + alpha * ||tuned - base|| * g / ||g||, g Gaussian.
 
@@ -61,7 +61,7 @@ def permuted_direction(
     base: torch.Tensor | None,
     *,
     alpha: float = 1.0,
-    context: Context = Context(),
+    context: Context = Context(),  # noqa: B008
 ) -> torch.Tensor:
     """Null: theta = base + alpha * (tuned - base), its elements permuted within the tensor.
 

@@ -23,7 +23,7 @@ def star(
     eta: Share = 0.4,
     weight: PerModel[float] = 1.0,
     normalize: bool = True,
-    context: Context = Context(),
+    context: Context = Context(),  # noqa: B008
 ) -> torch.Tensor:
     """STAR: keep the top of each task vector's spectrum, restore its nuclear norm, average.
 

@@ -21,7 +21,7 @@ def tsv(
     *,
     alpha: float = 1.0,
     rank_share: Share | None = None,
-    context: Context = Context(),
+    context: Context = Context(),  # noqa: B008
 ) -> torch.Tensor:
     """Task singular vectors: each task's strongest directions, made orthogonal between tasks.
 

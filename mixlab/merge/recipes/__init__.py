@@ -13,4 +13,4 @@ def named_recipes() -> dict[str, Path]:
     stand where a folder stands.
     """
     folder = Path(str(files(__name__)))
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    return dict(sorted((path.stem, path) for path in folder.glob("*.yaml")))
