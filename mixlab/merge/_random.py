@@ -6,11 +6,12 @@ import hashlib
 import json
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from mixlab.merge._method import Context
 
-# A counter block of Philox4x64 is four 64-bit words; numpy makes a float32 of each half of a word.
+# A counter block of Philox4x64 is four 64-bit words; an element takes half a word.
 BLOCK = 8
 
 
@@ -37,19 +38,26 @@ def uniforms(context: Context, index: int, start: int, out: torch.Tensor) -> tor
     Returns:
         `out`.
     """
-    numbers = out.view(-1).numpy()
-    bits = np.random.Philox(key=random_key(context, index))
-    block, skip = divmod(start, BLOCK)
-    bits.advance(block)
-    generator = np.random.Generator(bits)
-    done = 0
-    if skip:
-        first = generator.random(BLOCK, dtype=np.float32)[skip : skip + numbers.size]
-        done = first.size
-        numbers[:done] = first
-    if done < numbers.size:
-        generator.random(dtype=np.float32, out=numbers[done:])
+    words = random_words(context, index, start, out.numel()) >> 8
+    np.multiply(words, np.float32(2**-24), out=out.view(-1).numpy(), casting="unsafe")
     return out
+
+
+def random_words(context: Context, index: int, start: int, count: int) -> npt.NDArray[np.uint32]:
+    """The 32 random bits of each of `count` elements from `start` on."""
+    block, skip = divmod(start, BLOCK)
+    blocks = -(-(skip + count) // BLOCK)
+    stream = np.random.Philox(key=random_key(context, index)).advance(block)
+    # Whole words as they come, like `random_raw`, which would hold the interpreter's lock.
+    words = np.random.Generator(stream).integers(
+        0, 2**64 - 1, size=blocks * BLOCK // 2, dtype=np.uint64, endpoint=True
+    )
+    return words.astype("<u8", copy=False).view("<u4")[skip : skip + count]
+
+
+def limits(shares: npt.ArrayLike) -> npt.NDArray[np.uint64]:
+    """What random words are below where uniform numbers are below `shares`, exactly."""
+    return np.ceil(np.asarray(shares, np.float64) * 2**24).astype(np.uint64) << np.uint64(8)
 
 
 def uniforms_like(tensor: torch.Tensor, context: Context, index: int) -> torch.Tensor:

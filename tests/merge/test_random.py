@@ -27,7 +27,7 @@ def test_any_part_has_the_numbers_of_the_whole(one: int, other: int) -> None:
 
 
 def test_a_number_is_the_upper_24_bits_of_half_a_philox_word() -> None:
-    # numpy promises the words of a bit generator for ever, but not what Generator makes of them.
+    # numpy promises these words for ever, but not what Generator makes of them.
     words = np.random.Philox(key=random_key(CONTEXT, 0)).random_raw(2500)
     halves = np.stack([words & np.uint64(0xFFFFFFFF), words >> np.uint64(32)], axis=1).ravel()
     expected = (halves >> np.uint64(8)).astype(np.float64) / 2**24
@@ -61,4 +61,5 @@ def test_threads_do_not_meet() -> None:
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda index: whole(index=index % 2), range(16)))
     assert all(torch.equal(one, whole(index=at % 2)) for at, one in enumerate(made))
-    assert whole().min() >= 0 and whole().max() < 1
+    assert whole().min() >= 0
+    assert whole().max() < 1
