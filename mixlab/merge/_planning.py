@@ -1,0 +1,189 @@
+"""From a recipe to a plan: headers and configs alone, all mistakes at once, nothing written."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from mixlab.checkpoint import tensor_place
+from mixlab.merge._config import output_config
+from mixlab.merge._decisions import Decisions
+from mixlab.merge._method import Context, MergeMethod, get_method
+from mixlab.merge._mistakes import Mistakes
+from mixlab.merge._opening import Side, close_sides, find_target, open_sides, pair_sides
+from mixlab.merge._pairing import head_and_table, part_of
+from mixlab.merge._plan import MergePlan, TensorPlan
+from mixlab.merge._recipe import Recipe
+from mixlab.merge._resolving import SettingsOfTensors
+from mixlab.merge._same import same_bytes
+from mixlab.merge._side_files import side_files
+from mixlab.merge._tokenizers import compare_tokenizers
+from mixlab.spec import MixlabError
+
+# What two models of one shape may still disagree about.
+_CONFIG_KEYS = (
+    "model_type", "num_attention_heads", "num_key_value_heads", "head_dim", "hidden_act",
+    "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters", "sliding_window",
+)  # fmt: skip
+
+
+def plan_merge(recipe: Recipe) -> MergePlan:
+    """Decide for every tensor of every model whether it is mixed, kept or dropped, and why.
+
+    Reads headers, configs and tokenizers, and of weights only what must be known beforehand:
+    integer buffers up to 1 MB, and samples of heads that may be tied.
+
+    Returns:
+        A plan whose sources are open; whoever executes it closes them.
+
+    Raises:
+        MixlabError: every mistake at once, naming tensors, files and mends.
+    """
+    method = get_method(recipe.method)
+    sides = open_sides(recipe, method)
+    try:
+        return _plan(recipe, method, sides)
+    except BaseException:
+        close_sides(sides)
+        raise
+
+
+def _plan(recipe: Recipe, method: MergeMethod, sides: list[Side]) -> MergePlan:
+    target = find_target(recipe, sides)
+    pair_sides(recipe, sides, target)
+    settings = SettingsOfTensors(recipe, method)
+    tied, config_tied, warnings = _tied_head(target)
+    decisions = Decisions(recipe, method, sides, target, settings, tied, warnings=warnings)
+    tensors = decisions.all()
+    mistakes = decisions.mistakes
+    mixed = [tensor for tensor in tensors if tensor.action == "mix"]
+    _check_tokenizers(sides, target, mixed, mistakes, warnings)
+    mistakes.stop("the models do not fit")
+    if not mixed:
+        reasons = defaultdict(int)
+        for tensor in tensors:
+            reasons[tensor.because] += tensor.action == "keep"
+        why = "; ".join(f"{count} tensors kept: {because}" for because, count in reasons.items())
+        raise MixlabError(f"nothing would be merged ({why}); widen `scope:` or the schedules")
+    _probe(recipe, method, mixed)
+    warnings += _config_differences(sides, target)
+    warnings += _lost(sides, tensors)
+    return MergePlan(
+        sources=tuple(side.source for side in sides),
+        folders=tuple(side.folder for side in sides),
+        target=target.index,
+        tensors=tuple(tensors),
+        seed=recipe.seed,
+        config=output_config(
+            target.config, dtype=recipe.out_dtype, tied=config_tied, vocab_size=None, layers=None
+        ),
+        recipe=recipe.plain(),
+        warnings=tuple(dict.fromkeys(warnings)),
+        side_files=side_files(target.folder),
+    )
+
+
+def _tied_head(target: Side) -> tuple[str | None, bool | None, list[str]]:
+    """The stored head if it is tied; what the output's config must say of tying; warnings."""
+    head, table = head_and_table(target.source.entries)
+    if not target.source.tied or head is None or table is None:
+        return None, None, []
+    if same_bytes(target.source, head, target.source, table):
+        return head, None, []
+    told = (
+        f"{target.folder}: config.json ties {head} to {table}, but the files hold different "
+        "weights; they are taken as separate, and the output's config says so"
+    )
+    return None, False, [told]
+
+
+def _check_tokenizers(
+    sides: list[Side],
+    target: Side,
+    mixed: list[TensorPlan],
+    mistakes: Mistakes,
+    warnings: list[str],
+) -> None:
+    tables = [t for t in mixed if tensor_place(t.name).module in ("embeddings", "lm_head")]
+    if not tables:
+        return
+    for side in sides:
+        if side is target or side.role == "extra":
+            continue
+        wrong, told = compare_tokenizers(target.folder, side.folder)
+        for mistake in wrong:
+            mistakes.add(mistake)
+        warnings += told
+        for table in tables:
+            rows, its = table.shape[0], side.entry(table.name).shape[0]
+            if its > rows:
+                warnings.append(
+                    f"{table.name}: {side.folder} has {its} rows, the target {rows}; the "
+                    f"{its - rows} beyond take no part"
+                )
+
+
+def _config_differences(sides: list[Side], target: Side) -> list[str]:
+    told = []
+    for side in sides:
+        if side is target or side.role == "extra":
+            continue
+        mine, its = target.text(), side.text()
+        differing = [k for k in _CONFIG_KEYS if k in mine and k in its and mine[k] != its[k]]
+        if differing:
+            shown = ", ".join(f"{k} {mine[k]} and {its[k]}" for k in differing)
+            told.append(
+                f"the configs of {target.folder} and {side.folder} differ: {shown}; the output "
+                "takes the target's"
+            )
+    return told
+
+
+def _lost(sides: list[Side], tensors: list[TensorPlan]) -> list[str]:
+    """A sentence for what no output tensor is made of, by model and part."""
+    lost: dict[tuple[int, str], list[TensorPlan]] = defaultdict(list)
+    for tensor in tensors:
+        if tensor.action == "drop" and tensor.because.startswith(("not in", "the target lacks")):
+            assert tensor.target is not None
+            lost[tensor.target.model, part_of(tensor.name)].append(tensor)
+    return [
+        f"{len(found)} tensors of {sides[model].folder} under {part} "
+        f"({sum(math.prod(t.shape) for t in found):,} parameters) have no place in the output"
+        for (model, part), found in lost.items()
+    ]
+
+
+def _probe(recipe: Recipe, method: MergeMethod, mixed: list[TensorPlan]) -> None:
+    """Run the formula once for all distinct settings, on a tensor of four values.
+
+    What a formula refuses for its settings alone (weights that sum to 0) is told before anything
+    is written.
+    """
+    seen: set[tuple[Any, ...]] = set()
+    generator = torch.Generator().manual_seed(0)
+    values = torch.rand(2 * len(recipe.models) + 1, 2, 2, generator=generator) + 0.5
+    count = len(recipe.models)
+    for tensor in mixed:
+        key = _hashable(tensor.settings)
+        if key in seen:
+            continue
+        seen.add(key)
+        context = Context(name=tensor.name, layer=tensor.layer, layers=tensor.layers)
+        base = values[-1] if tensor.base is not None else None
+        extras = list(values[count : 2 * count]) if method.extra else []
+        try:
+            method.apply(
+                list(values[:count]), base, tensor.settings, context, extras=extras, plain=True
+            )
+        except MixlabError as error:
+            told = str(error)
+            told = told if tensor.name in told else f"{tensor.name}: {told}"
+            raise recipe.error(("settings",), told) from None
+
+
+def _hashable(settings: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(sorted((key, repr(value)) for key, value in settings.items()))

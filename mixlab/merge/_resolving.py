@@ -1,0 +1,137 @@
+"""The settings of one tensor, out of a recipe's values and schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mixlab.merge._method import MergeMethod, spelled
+from mixlab.merge._recipe import Recipe, check_setting
+from mixlab.merge._schedule import Schedule
+from mixlab.spec import MixlabError, SpecError
+
+Path_ = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class _Given:
+    """One value of the recipe: a schedule, or the same for every tensor."""
+
+    key: str
+    path: Path_
+    value: Any
+    schedule: Schedule | None
+
+
+class SettingsOfTensors:
+    """What a recipe says of each tensor; schedules are parsed once, results kept.
+
+    Raises:
+        SpecError: a schedule cannot be read.
+    """
+
+    def __init__(self, recipe: Recipe, method: MergeMethod) -> None:
+        self._recipe, self._method = recipe, method
+        self._count = len(recipe.models)
+        each = {spelled(name) for name in method.each.model_fields}
+        self._shared = {
+            key: self._read(key, ("settings", key), value)
+            for key, value in recipe.settings.items()
+            if key not in each
+        }
+        self._each: dict[str, list[_Given | None]] = {}
+        for key in sorted(each):
+            general = None
+            if key in recipe.settings:
+                general = self._read(key, ("settings", key), recipe.settings[key])
+            self._each[key] = [
+                self._read(key, ("models", index, key), entry.settings[key])
+                if key in entry.settings
+                else general
+                for index, entry in enumerate(recipe.models)
+            ]
+        self._resolved: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._checked: set[tuple[Path_, Any]] = set()
+
+    def of(self, names: Sequence[str], layer: int | None, layers: int) -> Mapping[str, Any] | None:
+        """Settings of one tensor as `MergeMethod.settings` gives them; None: not to be merged.
+
+        Args:
+            names: of the tensor, the target's first.
+
+        Raises:
+            SpecError: a schedule's value is out of range, or of a per-model setting the schedules
+                of some models name the tensor and those of others do not.
+        """
+        values: dict[str, Any] = {}
+        for key, given in self._shared.items():
+            value = self._value(given, names, layer, layers)
+            if value is _UNNAMED:
+                return None
+            values[key] = value
+        for key, row in self._each.items():
+            found = [None if g is None else self._value(g, names, layer, layers) for g in row]
+            if all(g is None for g in row):
+                continue
+            unnamed = [index for index, value in enumerate(found) if value is _UNNAMED]
+            if len(unnamed) == len(found):
+                return None
+            if unnamed:
+                given = row[unnamed[0]]
+                assert given is not None
+                raise self._recipe.error(
+                    given.path,
+                    f"{key}: this schedule does not name {names[0]}, but another model's does; "
+                    "give a list of rules that ends with {value: …} for the rest",
+                )
+            # Where a model says nothing, the method's default holds.
+            default = self._method.each.model_fields[_field(self._method, key)].default
+            values[key] = [
+                default if g is None else value for g, value in zip(row, found, strict=True)
+            ]
+        cache = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in values.items())
+        if cache not in self._resolved:
+            try:
+                self._resolved[cache] = self._method.settings(values, self._count)
+            except MixlabError as error:
+                raise self._recipe.error(("settings",), f"{names[0]}: {error}") from None
+        return self._resolved[cache]
+
+    def unmatched(self, names: Iterable[str]) -> Iterator[SpecError]:
+        """An error for every rule of a schedule that fits none of `names`."""
+        everything = list(names)
+        rows = [*self._shared.values(), *(g for row in self._each.values() for g in row if g)]
+        for given in {g.path: g for g in rows}.values():
+            for rule in given.schedule.unmatched(everything) if given.schedule else ():
+                yield self._recipe.error(
+                    given.path, f"{given.key}: {rule} matches no tensor that is merged"
+                )
+
+    def _read(self, key: str, path: Path_, value: Any) -> _Given:
+        if not isinstance(value, list | dict):
+            return _Given(key, path, value, None)
+        try:
+            return _Given(key, path, value, Schedule.parse(value))
+        except MixlabError as error:
+            raise self._recipe.error(path, f"{key}: {error}") from None
+
+    def _value(self, given: _Given, names: Sequence[str], layer: int | None, layers: int) -> Any:
+        if given.schedule is None:
+            return given.value
+        value = given.schedule.value(names[0], layer, layers)
+        if value is None:
+            return _UNNAMED
+        if (given.path, value) not in self._checked:
+            wrong = check_setting(self._method, given.key, value)
+            if wrong:
+                raise self._recipe.error(given.path, f"{self._method.name}: {names[0]}: {wrong}")
+            self._checked.add((given.path, value))
+        return value
+
+
+_UNNAMED: Any = object()
+
+
+def _field(method: MergeMethod, key: str) -> str:
+    return next(name for name in method.each.model_fields if spelled(name) == key)
