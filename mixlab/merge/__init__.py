@@ -4,9 +4,16 @@ from mixlab.merge import kernels as kernels
 from mixlab.merge._method import Context, MergeMethod, get_method, merge_method, method_names
 from mixlab.merge._path import MergePath, TensorReport
 from mixlab.merge._schedule import Schedule
+from mixlab.merge._state import merge_state_dicts
 from mixlab.merge._soup import GreedySoup, greedy_soup
 from mixlab.merge.methods import (
     arcee_fusion,
+    breadcrumbs,
+    breadcrumbs_ties,
+    dare_linear,
+    dare_ties,
+    della,
+    della_linear,
     fisher,
     karcher,
     keep_far_movers,
@@ -24,6 +31,8 @@ from mixlab.merge.methods import (
     sce,
     slerp,
     star,
+    task_arithmetic,
+    ties,
     tsv,
     wise_ft,
 )
@@ -37,6 +46,12 @@ __all__ = [
     "Schedule",
     "TensorReport",
     "arcee_fusion",
+    "breadcrumbs",
+    "breadcrumbs_ties",
+    "dare_linear",
+    "dare_ties",
+    "della",
+    "della_linear",
     "fisher",
     "get_method",
     "greedy_soup",
@@ -45,6 +60,7 @@ __all__ = [
     "linear",
     "lines",
     "merge_method",
+    "merge_state_dicts",
     "method_names",
     "model_stock",
     "multislerp",
@@ -59,6 +75,8 @@ __all__ = [
     "sce",
     "slerp",
     "star",
+    "task_arithmetic",
+    "ties",
     "tsv",
     "wise_ft",
 ]

@@ -78,9 +78,9 @@ class Rules(Schedule):
                     return found
         return None
 
-    def unmatched(self, names: Iterable[str]) -> list[str]:
+    def unmatched(self, names: Iterable[str], layers: int | None = None) -> list[str]:
         names = list(names)
-        layers = count_layers(names)
+        layers = count_layers(names) if layers is None else layers
         left, found = set(names), []
         for rule in self.rules:
             chosen = [n for n in names if rule.selects(n, tensor_place(n).layer)]
@@ -89,7 +89,9 @@ class Rules(Schedule):
                 if rule.schedule is None or rule.schedule.at(n, layers) is not None
             }  # fmt: skip
             if not chosen:
-                found.append(f"rule `{rule.describe()}` matches nothing{_near(rule, names)}")
+                found.append(
+                    f"rule `{rule.describe()}` matches nothing{_near(rule, names, layers)}"
+                )
             elif not taken:
                 found.append(f"rule `{rule.describe()}` gives its tensors no value")
             elif not taken & left:
@@ -115,7 +117,7 @@ def near_names(pattern: str, names: Iterable[str]) -> str:
     return f"; the nearest names are {', '.join(close)}" if close else ""
 
 
-def _near(rule: Rule, names: list[str]) -> str:
+def _near(rule: Rule, names: list[str], layers: int) -> str:
     for pattern in rule.match:
         if not any(fnmatchcase(name, pattern) for name in names):
             return near_names(pattern, names)
@@ -123,7 +125,7 @@ def _near(rule: Rule, names: list[str]) -> str:
     if rule.modules and not set(rule.modules) & set(here):
         return f"; there is {', '.join(here)}"
     if rule.spans:
-        return f"; there are {count_layers(names)} layers, counted from 0"
+        return f"; there are {layers} layers, counted from 0"
     return ""
 
 

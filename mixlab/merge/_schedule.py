@@ -79,17 +79,22 @@ class Schedule(ABC):
         """`value`, with the layer read from the name."""
         return self.value(name, tensor_place(name).layer, layers)
 
-    def unmatched(self, names: Iterable[str]) -> list[str]:
-        """One sentence for every part of the schedule that names none of these tensors."""
+    def unmatched(self, names: Iterable[str], layers: int | None = None) -> list[str]:
+        """One sentence for every part of the schedule that names none of these tensors.
+
+        Args:
+            names: of the tensors that are to be merged.
+            layers: of the model; by default counted in `names`.
+        """
         names = list(names)
-        layers = count_layers(names)
+        layers = count_layers(names) if layers is None else layers
         if any(self.at(name, layers) is not None for name in names):
             return []
         return [f"{self.describe()} names no tensor"]
 
-    def check(self, names: Iterable[str]) -> None:
+    def check(self, names: Iterable[str], layers: int | None = None) -> None:
         """Raise MixlabError with all that `unmatched` finds."""
-        found = self.unmatched(names)
+        found = self.unmatched(names, layers)
         if found:
             raise MixlabError("; ".join(found))
 
@@ -111,7 +116,7 @@ class Constant(Schedule):
     def value(self, name: str, layer: int | None, layers: int) -> Scalar | None:
         return self.setting
 
-    def unmatched(self, names: Iterable[str]) -> list[str]:
+    def unmatched(self, names: Iterable[str], layers: int | None = None) -> list[str]:
         return []
 
     def describe(self) -> str:

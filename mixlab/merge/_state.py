@@ -1,0 +1,234 @@
+"""Merging of state dicts and modules in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from mixlab.checkpoint import count_layers, distinct_tensors, tensor_place
+from mixlab.merge._fitting import as_state, misfits, select, tied_names
+from mixlab.merge._method import Context, MergeMethod, get_method
+from mixlab.merge._settings import TensorSettings
+from mixlab.merge._threads import Job, run_jobs, thread_count
+from mixlab.spec import MixlabError, nearest
+
+State = Mapping[str, torch.Tensor]
+StateLike = State | torch.nn.Module
+# Elements that one job mixes where a kernel takes parts, so that one large table keeps all busy.
+PIECE = 1 << 22
+
+
+@torch.no_grad()
+def merge_state_dicts(
+    method: str | MergeMethod,
+    models: Sequence[StateLike] | Mapping[str, StateLike],
+    *,
+    base: StateLike | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    target: int | str = 0,
+    scope: str | Sequence[str] | None = None,
+    seed: int = 0,
+    dtype: torch.dtype | None = None,
+    threads: int | None = None,
+    strict: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+    extras: Sequence[StateLike] = (),
+    notes: list[str] | None = None,
+) -> dict[str, torch.Tensor]:
+    """Merge models in memory, tensor by tensor, under the names of the target.
+
+    Random bits depend on (seed, key of the model, tensor name, element) alone: neither the order
+    of names nor the number of threads changes a bit. Nothing is recorded for autograd.
+
+    Args:
+        method: a registered method, or its name.
+        models: state dicts or modules; the keys of a mapping are the keys of random bits (and
+            positions are those of a sequence).
+        base: what the method measures from: a state dict, a module, or a key of `models`, which
+            is then not merged itself.
+        settings: of the method. Any may be a schedule (`Schedule.parse`); a list for a per-model
+            setting has one value or schedule for each model.
+        target: index or key of the model whose names, order, dtypes and unmixed tensors the
+            result has; "base" for the base.
+        scope: globs over full names; nothing else is mixed. All by default.
+        dtype: of the floating tensors of the result; by default each keeps the target's.
+        threads: tensors at once on the CPU; by default one for each core.
+        strict: whether names that some model lacks are an error; otherwise the target's tensors
+            are kept, and names that the target lacks are left out.
+        progress: called with bytes of the result that are done, and all of them.
+        extras: one state dict for each model where the method takes a further tensor
+            (`fisher`: importance).
+        notes: the method's remarks are appended, sorted.
+
+    Returns:
+        Name -> tensor in the target's order. Mixed tensors are new. Tensors that neither `scope`
+        nor the schedules name, and integer buffers, **are the target's own** (the same storage,
+        nothing is copied): clone them before writing to them. Tied tensors are merged once, under
+        the name of the embedding, and stay tied.
+
+    Raises:
+        MixlabError: names, shapes or dtypes differ (all are listed), integer buffers differ, a
+            pattern or rule matches nothing, or a setting is out of range.
+    """
+    method = get_method(method) if isinstance(method, str) else method
+    states, keys = _keyed(models)
+    origin: State | None = None
+    if isinstance(base, str):
+        at = _index(base, keys, "base")
+        origin = states.pop(at)
+        keys.pop(at)
+    elif base is not None:
+        origin = as_state(base)
+    if target == "base" and "base" not in keys:
+        if origin is None:
+            raise MixlabError("the target is the base, but no base is given")
+        own = origin
+    else:
+        own = states[_index(target, keys, "target")]
+    method.check(len(states), origin is not None)
+    others = [as_state(extra) for extra in extras]
+    sides = [*states, *([] if origin is None else [origin]), *others]
+    labels = [*keys, *(["base"] if origin is not None else [])]
+    labels += [f"{method.extra} {key}" for key in keys[: len(others)]]
+    if len(others) != (len(states) if method.extra else 0):
+        raise MixlabError(
+            f"{method.name} takes {method.extra or 'no'} `extras`"
+            f"{f' for each of {len(states)} models' if method.extra else ''}; found {len(others)}"
+        )
+    distinct = distinct_tensors(own)
+    chosen = TensorSettings(method, settings or {}, len(states))
+    mixed = select(distinct, scope)
+    layers = count_layers(own)
+    unmatched = chosen.unmatched(mixed, layers)
+    if unmatched:
+        raise MixlabError("; ".join(unmatched))
+    plan: dict[str, Mapping[str, Any]] = {}
+    for name in mixed:
+        resolved = chosen.of(name, tensor_place(name).layer, layers)
+        if resolved is not None:
+            plan[name] = resolved
+    plan = misfits(plan, own, dict(zip(labels, sides, strict=True)), scope, strict)
+
+    result: dict[str, torch.Tensor] = {}
+    jobs: list[Job] = []
+    remarks: list[str] = []
+    for name, tensor in distinct.items():
+        kept = tensor.detach()
+        wanted = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
+        if name not in plan or not tensor.is_floating_point():
+            result[name] = kept.to(wanted)
+            continue
+        context = Context(
+            name, tuple(keys), seed, tensor_place(name).layer, layers, remarks
+        )  # fmt: skip
+        out = torch.empty(tensor.shape, dtype=wanted, device=tensor.device)
+        result[name] = out
+        tensors = [state[name].detach() for state in states]
+        from_base = None if origin is None else origin[name].detach()
+        further = [other[name].detach() for other in others]
+        jobs += _jobs(method, tensors, from_base, further, out, plan[name], context)
+
+    count = thread_count(threads) if all(t.device.type == "cpu" for t in result.values()) else 1
+    finished, total = 0, sum(size for size, _ in jobs)
+
+    def done(size: int) -> None:
+        nonlocal finished
+        finished += size
+        if progress is not None:
+            progress(finished, total)
+
+    run_jobs(jobs, count, done)
+    if notes is not None:
+        notes += sorted(remarks)
+    tied = tied_names(own)
+    return {name: result[tied.get(name, name)] for name in own}
+
+
+def _jobs(
+    method: MergeMethod,
+    tensors: list[torch.Tensor],
+    base: torch.Tensor | None,
+    extras: list[torch.Tensor],
+    out: torch.Tensor,
+    settings: Mapping[str, Any],
+    context: Context,
+) -> list[Job]:
+    """One job, or one for every piece where a kernel takes parts of a tensor."""
+    everything = [*tensors, *([] if base is None else [base]), out]
+    item, total = out.element_size(), out.numel()
+    fast = method.kernel if all(map(_suits_kernels, everything)) else None
+    if fast is None or fast[1] == "tensor":
+
+        def whole() -> None:
+            with _named(context.name):
+                if fast is not None:
+                    fast[0](tensors, base, out, settings, context, 0)
+                    return
+                found = method.apply(
+                    tensors, base, settings, context, extras=extras, dtype=out.dtype
+                )
+                if not out.is_meta:
+                    out.copy_(found)
+
+        return [(total * item, whole)]
+    kernel = fast[0]
+    flat, to = [tensor.view(-1) for tensor in tensors], out.view(-1)
+    origin = None if base is None else base.view(-1)
+
+    def piece(start: int) -> Job:
+        part = slice(start, start + PIECE)
+
+        def work() -> None:
+            mine = None if origin is None else origin[part]
+            with _named(context.name):
+                kernel([t[part] for t in flat], mine, to[part], settings, context, start)
+
+        return (min(PIECE, total - start) * item, work)
+
+    return [piece(start) for start in range(0, total, PIECE)]
+
+
+def _suits_kernels(tensor: torch.Tensor) -> bool:
+    return (
+        tensor.device.type == "cpu"
+        and tensor.is_contiguous()
+        and tensor.is_floating_point()
+        and tensor.dtype != torch.float64
+    )
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Errors that name the tensor; nothing is recorded for autograd, in this thread neither."""
+    try:
+        with torch.no_grad():
+            yield
+    except MixlabError as error:
+        if name in str(error):
+            raise
+        raise MixlabError(f"{name}: {error}") from error
+
+
+def _keyed(
+    models: Sequence[StateLike] | Mapping[str, StateLike],
+) -> tuple[list[State], list[str]]:
+    if isinstance(models, torch.nn.Module) or not models:
+        raise MixlabError("expected a sequence or mapping of state dicts or modules")
+    if isinstance(models, Mapping):
+        if any(isinstance(model, torch.Tensor) for model in models.values()):
+            raise MixlabError("this is one state dict; expected several, in a list or by key")
+        return [as_state(model) for model in models.values()], list(models)
+    return [as_state(model) for model in models], [str(at) for at in range(len(models))]
+
+
+def _index(which: int | str, keys: list[str], what: str) -> int:
+    if isinstance(which, str):
+        if which not in keys:
+            raise MixlabError(f"{what} {which!r} is no model{nearest(which, keys)}")
+        return keys.index(which)
+    if not 0 <= which < len(keys):
+        raise MixlabError(f"{what} is {which}; there are {len(keys)} models, counted from 0")
+    return which

@@ -1,0 +1,67 @@
+"""Independent jobs over threads, each on one core."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+
+import torch
+
+from mixlab.spec import MixlabError
+
+Job = tuple[int, Callable[[], None]]
+
+
+def thread_count(threads: int | None) -> int:
+    """`threads`, or one for each core that the process may use.
+
+    Raises:
+        MixlabError: fewer than one.
+    """
+    if threads is None:
+        available = getattr(os, "sched_getaffinity", None)
+        return len(available(0)) if available is not None else os.cpu_count() or 1
+    if threads < 1:
+        raise MixlabError(f"threads is {threads}; expected 1 or more")
+    return threads
+
+
+def run_jobs(jobs: Sequence[Job], threads: int, done: Callable[[int], None]) -> None:
+    """Run all jobs, the largest first; the first error stops the rest and is raised.
+
+    Args:
+        jobs: (size, what to do); the size orders them and is told to `done`.
+        threads: how many at once; each has one intra-op thread, so that no sum depends on it.
+        done: called in this thread with the size of every job that ended.
+    """
+    order = sorted(range(len(jobs)), key=lambda index: -jobs[index][0])
+    with one_core_each():
+        if threads == 1 or len(jobs) < 2:
+            for index in order:
+                jobs[index][1]()
+                done(jobs[index][0])
+            return
+        with ThreadPoolExecutor(min(threads, len(jobs))) as pool:
+            left = {pool.submit(jobs[index][1]): index for index in order}
+            try:
+                while left:
+                    ended, _ = wait(left, return_when=FIRST_COMPLETED)
+                    for future in sorted(ended, key=left.__getitem__):
+                        future.result()
+                        done(jobs[left.pop(future)][0])
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+
+@contextmanager
+def one_core_each() -> Iterator[None]:
+    """torch's intra-op threads set to one inside, restored after."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
