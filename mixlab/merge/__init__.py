@@ -1,11 +1,15 @@
 """Merging of language-model weights: on tensors, state dicts, live models and checkpoints."""
 
 from mixlab.merge import kernels as kernels
+from mixlab.merge._execute import execute
 from mixlab.merge._method import Context, MergeMethod, get_method, merge_method, method_names
 from mixlab.merge._path import MergePath, TensorReport
+from mixlab.merge._plan import Input, MergePlan, TensorPlan
+from mixlab.merge._report import MergeReport, Progress
 from mixlab.merge._schedule import Schedule
-from mixlab.merge._state import merge_state_dicts
 from mixlab.merge._soup import GreedySoup, greedy_soup
+from mixlab.merge._state import merge_state_dicts
+from mixlab.merge._verify import VerifyReport, verify
 from mixlab.merge.methods import (
     arcee_fusion,
     breadcrumbs,
@@ -41,10 +45,16 @@ from mixlab.merge.recipes import named_recipes
 __all__ = [
     "Context",
     "GreedySoup",
+    "Input",
     "MergeMethod",
     "MergePath",
+    "MergePlan",
+    "MergeReport",
+    "Progress",
     "Schedule",
+    "TensorPlan",
     "TensorReport",
+    "VerifyReport",
     "arcee_fusion",
     "breadcrumbs",
     "breadcrumbs_ties",
@@ -52,6 +62,7 @@ __all__ = [
     "dare_ties",
     "della",
     "della_linear",
+    "execute",
     "fisher",
     "get_method",
     "greedy_soup",
@@ -78,5 +89,6 @@ __all__ = [
     "task_arithmetic",
     "ties",
     "tsv",
+    "verify",
     "wise_ft",
 ]
