@@ -13,6 +13,8 @@ def singular(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """U (m, r), S (r,) descending and V^T (r, n) of an (m, n) matrix, r = min(m, n).
 
+    Its last bits follow the number of threads that torch gives to one operation.
+
     Raises:
         MixlabError: the matrix has NaN or infinite values.
     """
