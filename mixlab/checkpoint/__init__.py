@@ -3,7 +3,7 @@
 from mixlab.checkpoint._digest import digest_folder, digest_state, distinct_tensors
 from mixlab.checkpoint._dtypes import item_size, spell, tensor_size, torch_dtype
 from mixlab.checkpoint._header import TensorEntry, read_header
-from mixlab.checkpoint._index import weight_files
+from mixlab.checkpoint._index import check_inside, read_json_object, weight_files
 from mixlab.checkpoint._layout import OutTensor, Shard, plan_shards
 from mixlab.checkpoint._lora import LoraSource
 from mixlab.checkpoint._matching import match_names
@@ -34,6 +34,7 @@ __all__ = [
     "ShardWriter",
     "TensorEntry",
     "TensorSource",
+    "check_inside",
     "combine_digest",
     "count_layers",
     "digest_folder",
@@ -45,6 +46,7 @@ __all__ = [
     "match_names",
     "plan_shards",
     "read_header",
+    "read_json_object",
     "read_state",
     "spell",
     "tensor_place",
