@@ -4,4 +4,5 @@ from mixlab.merge.kernels import _linear as _linear
 from mixlab.merge.kernels import _nearswap as _nearswap
 from mixlab.merge.kernels import _slerp as _slerp
 from mixlab.merge.kernels import _sparse as _sparse
+from mixlab.merge.kernels import _sphere as _sphere
 from mixlab.merge.kernels import _task as _task

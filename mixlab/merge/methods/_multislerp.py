@@ -28,11 +28,11 @@ def multislerp(
     normalize_weights: bool = True,
     eps: Annotated[float, Field(ge=0)] = 1e-8,
 ) -> torch.Tensor:
-    """Unit vectors, averaged in the tangent plane at their mean, times the mean norm.
+    """theta = base + (sum_i w_i |v_i|) m, m the direction of sum_i w_i v_i / |v_i|.
 
-        v_i = x_i - base,  u_i = v_i / |v_i|,  m = sum w_i u_i / |sum w_i u_i|
-        s = sum_i w_i (u_i - (u_i . m) m)
-        theta = base + (cos |s| m + sin |s| s / |s|) sum_i w_i |v_i|
+    v_i = x_i - base. mergekit next moves m by the weighted sum of the unit vectors' parts across
+    m; as m is the direction of their weighted sum, these cancel but for rounding, so the step is
+    left out here.
 
     Without a base, v_i = x_i. Two vectors whose weighted units cancel are averaged on the straight
     line, as in mergekit. One model alone is returned as it is, whatever its weight (mergekit).
@@ -67,17 +67,7 @@ def multislerp(
             )
         theta = _sum(vectors, weights)
     else:
-        mean /= length
-        # sum_i w_i (u_i - (u_i . m) m) = length m - (sum_i w_i (u_i . m)) m, summed for each
-        # model because the two parts nearly cancel.
-        tangent = torch.zeros_like(mean)
-        for v, n, w in zip(vectors, norms, weights, strict=True):
-            unit = v / (n + eps)
-            tangent.add_(unit.sub_((unit @ mean) * mean), alpha=w)
-        angle = torch.linalg.vector_norm(tangent) + eps
-        radius = torch.stack(norms) @ mean.new_tensor(weights)
-        theta = mean.mul_(torch.cos(angle)).add_(tangent.mul_(torch.sin(angle) / angle))
-        theta = theta.mul_(radius)
+        theta = mean.mul_(torch.stack(norms) @ mean.new_tensor(weights) / length)
     theta = theta.reshape(tensors[0].shape)
     return theta if base is None else theta.add_(base)
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from mixlab.merge._method import PerModel, Tensors, merge_method
+
+# Squared sine below which vectors are (anti)parallel: the resolution of a float32 cosine, which
+# mergekit compares with 1.
+LINE = 1e-7
 
 
 @merge_method(
@@ -24,9 +30,9 @@ def nuslerp(
 ) -> torch.Tensor:
     """theta = base + (sin((1 - t) Omega) v_0 + sin(t Omega) v_1) / sin(Omega), v_i = x_i - base.
 
-    t = w_1 / (w_0 + w_1), or 1/2 where the weights sum to 0. Without a base, v_i = x_i. Exactly
-    (anti)parallel vectors are interpolated on the straight line, as in mergekit; two nearly
-    antiparallel ones have no stable arc, and the result grows as 1 / sin(Omega).
+    t = w_1 / (w_0 + w_1), or 1/2 where the weights sum to 0. Without a base, v_i = x_i. Vectors
+    that float32 cannot tell from (anti)parallel ones are interpolated on the straight line, as in
+    mergekit; nearly antiparallel ones have no stable arc, and the result grows as 1 / sin(Omega).
 
     Args:
         tensors: two, of one shape and any floating dtypes.
@@ -45,19 +51,24 @@ def nuslerp(
     assert isinstance(weight, tuple)
     if torch.equal(tensors[0], tensors[1]):
         return tensors[0]
-    total = sum(weight)
-    t = 0.5 if abs(total) < 1e-6 else weight[1] / total
+    t = share_of_second(weight)
     a, b = tensors if base is None else (tensors[0] - base, tensors[1] - base)
     shape, dim = a.shape, 0 if nuslerp_row_wise else -1
     if nuslerp_flatten:
         a, b, dim = a.flatten(), b.flatten(), -1
     cosine = (_unit(a, dim) * _unit(b, dim)).sum(dim, keepdim=True).clamp_(-1, 1)
-    line = 1 - cosine**2 <= 1e-16
+    line = 1 - cosine**2 <= LINE
     omega = torch.acos(torch.where(line, 0, cosine))
     from_a = torch.where(line, 1 - t, torch.sin((1 - t) * omega) / torch.sin(omega))
     from_b = torch.where(line, t, torch.sin(t * omega) / torch.sin(omega))
     theta = (from_a * a).addcmul_(from_b, b).reshape(shape)
     return theta if base is None else theta.add_(base)
+
+
+def share_of_second(weight: Sequence[float]) -> float:
+    """t; 1/2 where the weights sum to 0."""
+    total = sum(weight)
+    return 0.5 if abs(total) < 1e-6 else weight[1] / total
 
 
 def _unit(vectors: torch.Tensor, dim: int) -> torch.Tensor:

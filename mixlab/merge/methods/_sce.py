@@ -55,7 +55,8 @@ def sce(tensors: Tensors, base: torch.Tensor | None, *, select_topk: Share = 1.0
 
 
 def _most_varied(vectors: Tensors, share: float) -> torch.Tensor:
-    mean = _sum(vectors) / len(vectors)
+    # From the first, so that equal ones have a variance of exactly 0.
+    mean = vectors[0] + _sum([v - vectors[0] for v in vectors]) / len(vectors)
     variance = torch.zeros_like(mean)
     for v in vectors:
         variance += (v - mean).square_() / len(vectors)

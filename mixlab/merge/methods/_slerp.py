@@ -67,7 +67,7 @@ def slerp(
         cosine = torch.zeros_like(norm_a)
     else:
         cosine = a @ b / (norm_a * norm_b)
-    if is_line(float(cosine), antiparallel, context):
+    if is_line(float(cosine.detach()), antiparallel, context):
         return keep_agreed(torch.lerp(base, other, t), [base, other])
     omega = torch.acos(cosine)
     from_base = torch.sin((1 - t) * omega) / torch.sin(omega)

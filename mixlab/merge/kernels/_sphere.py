@@ -1,0 +1,141 @@
+"""Other means on the sphere: the inner products first, then one weighted sum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import torch
+
+from mixlab.merge._method import Context, Tensors, kernel
+from mixlab.merge.kernels._gram import Matrix, gram, write_combination, write_formula
+from mixlab.merge.kernels._linear import keep_agreed_part
+from mixlab.merge.methods._linear import shares
+from mixlab.merge.methods._nuslerp import LINE, share_of_second
+
+# Below this, the square of a mean of unit vectors is too much rounding of its inner products.
+CANCELLED = 1e-4
+
+
+@kernel("nuslerp", span="tensor")
+def nuslerp(
+    tensors: Tensors,
+    base: torch.Tensor | None,
+    out: torch.Tensor,
+    settings: Mapping[str, Any],
+    context: Context,
+    start: int,
+) -> None:
+    """Flattened tensors; vectors along an axis are left to the formula."""
+    if not settings["nuslerp_flatten"] or torch.equal(tensors[0], tensors[1]):
+        write_formula("nuslerp", tensors, base, out, settings, context)
+        return
+    products = gram(tensors, base)
+    lengths = np.maximum(np.sqrt(products.diagonal()), 1e-7)
+    cosine = float(np.clip(products[0, 1] / lengths[0] / lengths[1], -1, 1))
+    t = share_of_second(settings["weight"])
+    factors = [1 - t, t]
+    if not 1 - cosine**2 <= LINE:
+        omega = math.acos(cosine)
+        factors = [math.sin(share * omega) / math.sin(omega) for share in factors]
+    write_combination(tensors, base, factors, out)
+
+
+@kernel("multislerp", span="tensor")
+def multislerp(
+    tensors: Tensors,
+    base: torch.Tensor | None,
+    out: torch.Tensor,
+    settings: Mapping[str, Any],
+    context: Context,
+    start: int,
+) -> None:
+    """The formula in coordinates of the inputs; vectors that nearly cancel are left to it."""
+    weights = np.array(shares("multislerp", settings["weight"], settings["normalize_weights"]))
+    if not _all_equal(tensors):
+        products = gram(tensors, base)
+        norms = np.sqrt(products.diagonal())
+        mean = weights / np.maximum(norms + settings["eps"], 1e-300)
+        square = float(mean @ products @ mean)
+        if square > CANCELLED * weights @ weights:
+            factors = mean / math.sqrt(square) * (norms @ weights)
+            write_combination(tensors, base, factors.tolist(), out)
+            return
+    write_formula("multislerp", tensors, base, out, settings, context)
+
+
+@kernel("karcher", span="tensor")
+def karcher(
+    tensors: Tensors,
+    base: torch.Tensor | None,
+    out: torch.Tensor,
+    settings: Mapping[str, Any],
+    context: Context,
+    start: int,
+) -> None:
+    """The iteration in coordinates of the inputs; vectors that nearly cancel are left to it."""
+    if not _all_equal(tensors):
+        products = gram(tensors)
+        norms = np.sqrt(products.diagonal())
+        valid = np.flatnonzero(norms > settings["tol"])
+        inverse = 1 / norms[valid]
+        cosines = products[np.ix_(valid, valid)] * np.outer(inverse, inverse)
+        if valid.size and cosines.mean() > CANCELLED:
+            factors = np.zeros(len(tensors))
+            factors[valid] = _karcher(cosines, settings["max_iter"], settings["tol"]) * inverse
+            write_combination(tensors, None, (factors * norms.mean()).tolist(), out)
+            return
+    write_formula("karcher", tensors, base, out, settings, context)
+
+
+@kernel("model_stock", span="tensor")
+def model_stock(
+    tensors: Tensors,
+    base: torch.Tensor | None,
+    out: torch.Tensor,
+    settings: Mapping[str, Any],
+    context: Context,
+    start: int,
+) -> None:
+    """One ratio for the tensor; one for each filter is left to the formula."""
+    if settings["filter_wise"]:
+        write_formula("model_stock", tensors, base, out, settings, context)
+        return
+    assert base is not None
+    count = len(tensors)
+    products = gram(tensors, base)
+    norms = np.sqrt(products.diagonal())
+    pairs = combinations(range(count), 2)
+    cosine = float(
+        np.mean([np.clip(products[i, j] / max(norms[i] * norms[j], 1e-6), -1, 1) for i, j in pairs])
+    )
+    below = 1 + (count - 1) * cosine
+    t = 0.0 if abs(below) < 1e-6 else count * cosine / below
+    write_combination(tensors, base, [t / count] * count, out)
+    keep_agreed_part(out, [base, *tensors])
+
+
+def _karcher(cosines: Matrix, steps: int, tolerance: float) -> Matrix:
+    """Coordinates of the mean in the unit vectors, whose inner products are `cosines`."""
+    count = len(cosines)
+    mean = np.full(count, 1 / count)
+    mean /= math.sqrt(mean @ cosines @ mean)
+    for _ in range(steps):
+        dots = np.clip(cosines @ mean, -1, 1)
+        omegas = np.arccos(dots)
+        far = omegas >= tolerance
+        pulls = np.where(far, omegas / np.where(far, np.sin(omegas), 1), 0) / count
+        step = pulls - (pulls @ dots) * mean
+        length = math.sqrt(max(0.0, float(step @ cosines @ step)))
+        if length < tolerance:
+            break
+        mean = math.cos(length) * mean + math.sin(length) / length * step
+        mean /= math.sqrt(mean @ cosines @ mean)
+    return mean
+
+
+def _all_equal(tensors: Tensors) -> bool:
+    return all(torch.equal(tensors[0], x) for x in tensors[1:])
