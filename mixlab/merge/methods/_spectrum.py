@@ -29,7 +29,16 @@ def singular(
 def nearest_orthogonal(matrix: torch.Tensor, context: Context) -> torch.Tensor:
     """P Q^T of the decomposition P D Q^T: the closest matrix with orthonormal columns.
 
-    Where there are more columns than rows, with orthonormal rows.
+    Where there are more columns than rows, with orthonormal rows. Directions in which D is 0 to
+    rounding are left out, because P and Q are arbitrary there.
     """
-    p, _, qt = singular(matrix, context)
-    return p @ qt
+    p, d, qt = singular(matrix, context)
+    rank = count_above_rounding(d, matrix.shape)
+    return p[:, :rank] @ qt[:rank]
+
+
+def count_above_rounding(s: torch.Tensor, shape: tuple[int, ...]) -> int:
+    """How many singular values of a matrix of this shape are more than rounding leaves of 0."""
+    if s.numel() == 0:
+        return 0
+    return int((s > s[0] * max(shape) * torch.finfo(s.dtype).eps).sum())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from mixlab.merge._method import Context, Share, Tensors, merge_method
-from mixlab.merge.methods._spectrum import nearest_orthogonal, singular
+from mixlab.merge.methods._spectrum import count_above_rounding, nearest_orthogonal, singular
 from mixlab.merge.methods._step import step
 
 
@@ -28,6 +28,10 @@ def tsv(
     Of task vectors U_i S_i V_i^T the first k singular vectors are kept and stood side by side,
     U = [U_1 … U_T] and V = [V_1 … V_T]; each is replaced by the nearest orthogonal matrix (P Q^T of
     its own decomposition P D Q^T), and theta = base + alpha * U diag(S_1 … S_T) V^T.
+
+    Directions of no strength are left out before and within that step: there the decomposition's
+    vectors are arbitrary, and would bend those of other tasks. So a task that did not move has no
+    part in the result, and two equal tasks merge to one of them.
 
     Tensors of other than two axes take alpha times the mean of their task vectors, as in the
     authors' code. With one task and a rank share of 1, theta = base + alpha * (x - base).
@@ -54,9 +58,11 @@ def tsv(
     # The tiny addend keeps 0.29 * 100 from falling to 28.
     kept = full // len(tensors) if rank_share is None else int(full * rank_share + 1e-9)
     kept = max(1, kept)
-    parts = [singular(change, context) for change in changes]
-    u = torch.cat([u[:, :kept] for u, _, _ in parts], 1)
-    s = torch.cat([s[:kept] for _, s, _ in parts])
-    v = torch.cat([vt[:kept].T for _, _, vt in parts], 1)
+    parts = []
+    for change in changes:
+        u, s, vt = singular(change, context)
+        rank = min(kept, count_above_rounding(s, base.shape))
+        parts.append((u[:, :rank], s[:rank], vt[:rank].T))
+    u, s, v = (torch.cat(part, -1) for part in zip(*parts, strict=True))
     u, v = nearest_orthogonal(u, context), nearest_orthogonal(v, context)
     return step(base, alpha * (u * s) @ v.T)
