@@ -8,15 +8,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-# Elements of a part: several float32 parts stay in the second-level cache.
+# Elements of a part: several float32 parts stay in the second-level cache. Whole blocks of
+# `block_sums` and whole counter blocks of random words.
 PART = 1 << 17
 MAGNITUDE = 0x7FFFFFFF
 
 
-def parts(numel: int, size: int = PART) -> Iterator[tuple[int, int]]:
+def parts(numel: int) -> Iterator[tuple[int, int]]:
     """(start, stop) of consecutive parts."""
-    for start in range(0, numel, size):
-        yield start, min(start + size, numel)
+    for start in range(0, numel, PART):
+        yield start, min(start + PART, numel)
 
 
 def scratch(numel: int) -> torch.Tensor:

@@ -9,7 +9,8 @@ import torch
 
 from mixlab.merge._method import Context
 from mixlab.merge._random import limits, random_words
-from mixlab.merge.kernels._parts import PART, Descent
+from mixlab.merge.kernels import _parts
+from mixlab.merge.kernels._parts import Descent
 from mixlab.merge.kernels._sieves import Drawn
 from mixlab.merge.methods._sparsify import check_epsilon, rank_odds
 
@@ -45,12 +46,12 @@ def draw_by_rank(
     slice_ = row * inner
     # Whole bytes of the mask in every block.
     step = math.lcm(slice_, 8) // slice_
-    count = max(1, PART // slice_ // step) * step
+    count = max(1, _parts.PART // slice_ // step) * step
     for first in range(0, outer, count):
         start, stop = first * slice_, min(outer, first + count) * slice_
         bits = torch.empty(stop - start, dtype=torch.int32)
-        for at in range(start, stop, PART):
-            to = min(stop, at + PART)
+        for at in range(start, stop, _parts.PART):
+            to = min(stop, at + _parts.PART)
             bits[at - start : to - start].copy_(torch.from_numpy(descent.bits(at, to)))
         keys = _rows(bits, row, inner).to(torch.int64).bitwise_left_shift_(32).bitwise_or_(place)
         keys.numpy().sort(axis=1)

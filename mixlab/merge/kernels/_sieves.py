@@ -11,7 +11,8 @@ import torch
 from mixlab.merge._method import Context
 from mixlab.merge._random import limits, random_words
 from mixlab.merge._select import Bits, find_cuts
-from mixlab.merge.kernels._parts import MAGNITUDE, PART, Descent, parts
+from mixlab.merge.kernels import _parts
+from mixlab.merge.kernels._parts import MAGNITUDE, Descent, parts
 from mixlab.merge.methods._rescale import block_sums, match_l1
 
 Flags = npt.NDArray[np.bool_]
@@ -27,10 +28,10 @@ class Band:
     """Keeps the descending ranks from `low` to `high` of a task vector's magnitudes."""
 
     def __init__(self, descent: Descent, low: int, high: int) -> None:
-        self.low, self.high = find_cuts(descent.bits, descent.numel, [low, high], PART)
+        self.low, self.high = find_cuts(descent.bits, descent.numel, [low, high], _parts.PART)
         self.outliers = low > 0
-        self._bits = torch.empty(min(PART, descent.numel), dtype=torch.int32)
-        self._flags = np.empty((2, min(PART, descent.numel)), np.bool_)
+        self._bits = torch.empty(min(_parts.PART, descent.numel), dtype=torch.int32)
+        self._flags = np.empty((2, min(_parts.PART, descent.numel)), np.bool_)
 
     def sift(self, delta: torch.Tensor, start: int) -> None:
         size = delta.numel()
@@ -51,7 +52,7 @@ class Lottery:
     def __init__(self, density: float, context: Context, index: int, numel: int) -> None:
         self.limit = int(limits(density))
         self.context, self.index = context, index
-        self._flags = np.empty(min(PART, numel), np.bool_)
+        self._flags = np.empty(min(_parts.PART, numel), np.bool_)
 
     def flags(self, start: int, size: int) -> Flags:
         """Which elements of a part are kept; overwritten by the next call."""
