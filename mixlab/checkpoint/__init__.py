@@ -12,6 +12,7 @@ from mixlab.checkpoint._names import (
     Module,
     Place,
     count_layers,
+    is_vocabulary,
     language_prefix,
     tensor_place,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "digest_state",
     "distinct_tensors",
     "item_size",
+    "is_vocabulary",
     "language_prefix",
     "match_names",
     "plan_shards",

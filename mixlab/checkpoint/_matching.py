@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mixlab.checkpoint._names import count_layers, language_prefix, tensor_place
+from mixlab.checkpoint._names import count_layers, is_vocabulary, language_prefix, tensor_place
 from mixlab.spec import MixlabError
 
 Shapes = Mapping[str, Sequence[int]]
@@ -131,24 +131,18 @@ def _follow_tied_head(pairs: dict[str, str], target: Shapes, source: Shapes, her
         return
     table = [
         n for n in source
-        if tensor_place(n).module == "embeddings" and len(source[n]) == 2 and _is_table(n)
+        if is_vocabulary(n) and len(source[n]) == 2 and "per_layer" not in n
     ]  # fmt: skip
     head = [n for n in target if tensor_place(n).module == "lm_head" and n.endswith("weight")]
     if len(table) == len(head) == 1:
         pairs.setdefault(head[0], table[0])
 
 
-def _is_table(name: str) -> bool:
-    """Of tokens, and not of positions."""
-    return not any(word in name for word in ("position", "wpe", "per_layer", "token_type"))
-
-
 def _check_shapes(target: Shapes, source: Shapes, pairs: Mapping[str, str]) -> None:
     wrong = []
     for mine, its in pairs.items():
         a, b = tuple(target[mine]), tuple(source[its])
-        table = tensor_place(mine).module in ("embeddings", "lm_head")
-        if a != b and not (table and a and b and a[1:] == b[1:] and a[0] >= b[0]):
+        if a != b and not (is_vocabulary(mine) and a and b and a[1:] == b[1:] and a[0] >= b[0]):
             wrong.append(f"{mine}: {list(a)} in the target, {list(b)} in the model ({its})")
     if wrong:
         raise MixlabError(f"{len(wrong)} shapes differ:\n  " + _listed(wrong))

@@ -66,6 +66,13 @@ def tensor_place(name: str) -> Place:
     return Place(None, module, "".join(f"{part}." for part in parts[:at]))
 
 
+def is_vocabulary(name: str) -> bool:
+    """Whether the first axis counts tokens: embeddings and head, but no table of positions."""
+    positions = ("position", "wpe", "token_type")
+    table = tensor_place(name).module in ("embeddings", "lm_head")
+    return table and not any(word in name for word in positions)
+
+
 def language_prefix(names: Iterable[str]) -> str | None:
     """The prefix below which the language model's blocks stand; None where there are no blocks.
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,12 +12,11 @@ from mixlab.merge._fitting import as_state, misfits, select, tied_names
 from mixlab.merge._method import Context, MergeMethod, get_method
 from mixlab.merge._settings import TensorSettings
 from mixlab.merge._threads import Job, run_jobs, thread_count
+from mixlab.merge._writing import mixing_jobs
 from mixlab.spec import MixlabError, nearest
 
 State = Mapping[str, torch.Tensor]
 StateLike = State | torch.nn.Module
-# Elements that one job mixes where a kernel takes parts, so that one large table keeps all busy.
-PIECE = 1 << 22
 
 
 @torch.no_grad()
@@ -129,7 +127,9 @@ def merge_state_dicts(
         tensors = [state[name].detach() for state in states]
         from_base = None if origin is None else origin[name].detach()
         further = [other[name].detach() for other in others]
-        jobs += _jobs(method, tensors, from_base, further, out, plan[name], context)
+        jobs += mixing_jobs(
+            method, tensors, from_base, out, plan[name], context=context, extras=further
+        )
 
     count = thread_count(threads) if all(t.device.type == "cpu" for t in result.values()) else 1
     finished, total = 0, sum(size for size, _ in jobs)
@@ -145,71 +145,6 @@ def merge_state_dicts(
         notes += sorted(remarks)
     tied = tied_names(own)
     return {name: result[tied.get(name, name)] for name in own}
-
-
-def _jobs(
-    method: MergeMethod,
-    tensors: list[torch.Tensor],
-    base: torch.Tensor | None,
-    extras: list[torch.Tensor],
-    out: torch.Tensor,
-    settings: Mapping[str, Any],
-    context: Context,
-) -> list[Job]:
-    """One job, or one for every piece where a kernel takes parts of a tensor."""
-    everything = [*tensors, *([] if base is None else [base]), out]
-    item, total = out.element_size(), out.numel()
-    fast = method.kernel if all(map(_suits_kernels, everything)) else None
-    if fast is None or fast[1] == "tensor":
-
-        def whole() -> None:
-            with _named(context.name):
-                if fast is not None:
-                    fast[0](tensors, base, out, settings, context, 0)
-                    return
-                found = method.apply(
-                    tensors, base, settings, context, extras=extras, dtype=out.dtype
-                )
-                if not out.is_meta:
-                    out.copy_(found)
-
-        return [(total * item, whole)]
-    kernel = fast[0]
-    flat, to = [tensor.view(-1) for tensor in tensors], out.view(-1)
-    origin = None if base is None else base.view(-1)
-
-    def piece(start: int) -> Job:
-        part = slice(start, start + PIECE)
-
-        def work() -> None:
-            mine = None if origin is None else origin[part]
-            with _named(context.name):
-                kernel([t[part] for t in flat], mine, to[part], settings, context, start)
-
-        return (min(PIECE, total - start) * item, work)
-
-    return [piece(start) for start in range(0, total, PIECE)]
-
-
-def _suits_kernels(tensor: torch.Tensor) -> bool:
-    return (
-        tensor.device.type == "cpu"
-        and tensor.is_contiguous()
-        and tensor.is_floating_point()
-        and tensor.dtype != torch.float64
-    )
-
-
-@contextmanager
-def _named(name: str) -> Iterator[None]:
-    """Errors that name the tensor; nothing is recorded for autograd, in this thread neither."""
-    try:
-        with torch.no_grad():
-            yield
-    except MixlabError as error:
-        if name in str(error):
-            raise
-        raise MixlabError(f"{name}: {error}") from error
 
 
 def _keyed(

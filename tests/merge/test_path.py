@@ -1,5 +1,7 @@
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mixlab.checkpoint import digest_state
 from mixlab.merge import MergePath, wise_ft
@@ -104,3 +106,130 @@ def test_the_context_restores_after_an_error():
     with pytest.raises(MixlabError, match="alpha is 2"):
         walk()
     assert digest_state(live) == before
+
+
+def blocks(seed: int, layers: int = 4, dtype: torch.dtype = torch.bfloat16) -> dict:
+    made = torch.Generator().manual_seed(seed)
+
+    def values(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=made).to(dtype)
+
+    table = values(9, 4)
+    state = {"lm_head.weight": table, "model.embed_tokens.weight": table}
+    for i in range(layers):
+        state[f"model.layers.{i}.self_attn.q_proj.weight"] = values(4, 4)
+        state[f"model.layers.{i}.mlp.up_proj.weight"] = values(5, 4)
+    return state
+
+
+STEPS = st.one_of(
+    st.floats(0, 1),
+    st.sampled_from([0, 1]),
+    st.lists(st.floats(0, 1), min_size=1, max_size=5),
+    st.builds(lambda v, f: {"late": v, "from": f}, st.floats(0, 1), st.floats(0, 0.7)),
+    st.builds(lambda v: [{"module": "mlp", "value": v}], st.floats(0, 1)),
+    st.builds(lambda v: {"lines": {"alpha": v}}, st.floats(0, 1)),
+)
+
+
+@given(st.lists(STEPS, max_size=4), STEPS, st.sampled_from([torch.float32, torch.bfloat16]))
+@settings(max_examples=60, deadline=None)
+def test_no_order_of_visits_matters(before, last, dtype):
+    live, reference = blocks(0, dtype=dtype), blocks(1, dtype=dtype)
+    tuned = {n: t.clone() for n, t in live.items()}
+    kept = digest_state(reference)
+    path = MergePath(live, reference)
+    for step in before:
+        path.set_alpha(step)
+    path.set_alpha(last)
+    fresh = {n: t.clone() for n, t in blocks(0, dtype=dtype).items()}
+    fresh["lm_head.weight"] = fresh["model.embed_tokens.weight"]
+    MergePath(fresh, reference, threads=1).set_alpha(last)
+    assert digest_state(fresh) == digest_state(live)
+    for name, alpha in path.alphas.items():
+        assert torch.equal(live[name], wise_ft([tuned[name]], reference[name], alpha=alpha))
+    path.restore()
+    assert all(torch.equal(live[n], tuned[n]) for n in live)
+    assert digest_state(reference) == kept
+
+
+def test_a_schedule_leaves_what_it_does_not_name_the_tuned_models():
+    live, reference = blocks(0), blocks(1)
+    tuned = {n: t.clone() for n, t in live.items()}
+    path = MergePath(live, reference)
+    path.set_alpha(0.5)
+    path.set_alpha({"late": 0, "from": 0.5})
+    for name, tensor in live.items():
+        late = name.startswith(("model.layers.2", "model.layers.3"))
+        assert torch.equal(tensor, (reference if late else tuned)[name])
+    path.set_alpha([{"module": "embeddings", "value": 0}, {"module": "mlp", "value": [0, 1]}])
+    assert torch.equal(live["lm_head.weight"], reference["lm_head.weight"])
+    assert path.alphas == {
+        "model.embed_tokens.weight": 0,
+        **{f"model.layers.{i}.self_attn.q_proj.weight": 1 for i in range(4)},
+        **{f"model.layers.{i}.mlp.up_proj.weight": pytest.approx(i / 3) for i in range(4)},
+    }
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ([0, 1.5], "expected 0"),
+        ({"layers": [1, 1, 1]}, "3 values, the model has 4 layers"),
+        ({"match": "mlp", "value": 0}, "did you mean"),
+        ({"module": "lm_head", "value": 0}, "matches nothing"),
+        (True, "expected 0"),
+        ("half", "expected 0"),
+        (-0.1, "expected 0"),
+        (float("nan"), "not finite"),
+    ],
+)
+def test_a_wrong_schedule_writes_nothing(wrong, message):
+    live = blocks(0)
+    before = digest_state(live)
+    path = MergePath(live, blocks(1))
+    with pytest.raises(MixlabError, match=message):
+        path.set_alpha(wrong)
+    assert digest_state(live) == before
+    assert path.alpha == 1
+
+
+def test_integers_that_differ_are_refused_before_anything_is_written():
+    live, reference = state(0), state(1)
+    live["model.steps"], reference["model.steps"] = torch.tensor([1]), torch.tensor([1])
+    MergePath(live, reference).set_alpha(0.5)
+    assert live["model.steps"].item() == 1
+    reference["model.steps"] = torch.tensor([2])
+    with pytest.raises(MixlabError, match=r"steps: torch\.int64 values differ"):
+        MergePath(live, reference)
+
+
+def test_live_parameters_transposed_and_of_another_precision():
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.randn(3, 5).T)
+            self.scale = torch.nn.Parameter(torch.randn(7, dtype=torch.float64))
+
+    torch.manual_seed(0)
+    net, other = Net(), Net().to(torch.bfloat16)
+    tuned = {n: t.detach().clone() for n, t in net.state_dict().items()}
+    with MergePath(net, other) as path:
+        path.set_alpha(0.25)
+        assert not net.weight.is_contiguous()
+        expected = torch.lerp(other.weight.float(), tuned["weight"], 0.25)
+        torch.testing.assert_close(net.weight.detach(), expected.detach())
+        path.set_alpha(0)
+        assert torch.equal(net.scale, other.scale.double())
+        assert net.weight.requires_grad
+    assert all(torch.equal(t, tuned[n]) for n, t in net.state_dict().items())
+
+
+def test_a_step_makes_no_second_copy_of_the_weights():
+    live, reference = ({"w": torch.full((1 << 22,), float(i))} for i in (0, 1))
+    path = MergePath(live, reference, threads=1)
+    with torch.profiler.profile(profile_memory=True) as seen:
+        path.set_alpha(0.5)
+    most = max((event.self_cpu_memory_usage for event in seen.events()), default=0)
+    assert most < (1 << 22) * 4 / 8
+    assert torch.equal(live["w"], torch.full((1 << 22,), 0.5))

@@ -6,7 +6,7 @@ from mergekit.merge_methods import merge_state_dicts as mergekit_merge
 
 import mixlab.merge
 from mixlab.merge import get_method, merge_state_dicts
-from mixlab.merge._state import PIECE
+from mixlab.merge._writing import PIECE
 from mixlab.spec import MixlabError
 
 LAYERS = 3
