@@ -24,7 +24,7 @@ _MEND = "copy or download the file again"
 
 # The header is one object of flat objects. It is taken apart member by member and never parsed as
 # a whole, since general JSON (a hundred million brackets) may need 30 times its size in memory.
-_STRING = rb'"(?:[^"\\]++|\\.)*+"'
+_STRING = rb'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
 _NAME = re.compile(rb"[ \t\r\n]*(" + _STRING + rb")[ \t\r\n]*:[ \t\r\n]*", re.DOTALL)
 _ABOUT = re.compile(rb"\{[^{}]{0,4000}\}")
 _METADATA = re.compile(
