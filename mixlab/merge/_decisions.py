@@ -285,7 +285,9 @@ class Decisions:
 
     def _tell_of_tied_heads(self) -> None:
         head = head_and_table(self.target.source.entries)[0]
-        for side in self._others if head is not None and head != self.tied else ():
+        if head is None or head == self.tied:
+            return
+        for side in self._others:
             its = side.pairs.get(head)
             if its is None or its != side.pairs.get(self._table or ""):
                 continue

@@ -61,8 +61,8 @@ class Side:
 
     def text(self) -> dict[str, Any]:
         """The language model's part of the config."""
-        inner = self.config.get("text_config")
-        return inner if isinstance(inner, dict) else self.config
+        inner = (self.config.get(key) for key in ("text_config", "llm_config", "language_config"))
+        return next((part for part in inner if isinstance(part, dict)), self.config)
 
 
 def open_sides(recipe: Recipe, method: MergeMethod) -> list[Side]:

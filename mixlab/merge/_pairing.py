@@ -26,15 +26,15 @@ def pair_names(target: Entries, source: Entries, given: Mapping[str, str] | None
     Raises:
         MixlabError: no place or several fit.
     """
-    shapes = ({n: e.shape for n, e in side.items()} for side in (target, source))
+    mine, its = ({n: e.shape for n, e in side.items()} for side in (target, source))
     if given is not None:
-        return match_names(*shapes, given)
+        return match_names(mine, its, given)
     here, there = language_prefix(source), language_prefix(target)
     if here == there:
         pairs = {name: name for name in target if name in source}
     else:
         try:
-            return match_names(*shapes)
+            return match_names(mine, its)
         except MixlabError:
             pairs = {} if here is None or there is None else _swapped(target, source, here, there)
             blocks = [n for n in source if here is not None and n.startswith(here)]

@@ -64,7 +64,7 @@ def _plan(recipe: Recipe, method: MergeMethod, sides: list[Side]) -> MergePlan:
     _check_tokenizers(sides, target, mixed, mistakes, warnings)
     mistakes.stop("the models do not fit")
     if not mixed:
-        reasons = defaultdict(int)
+        reasons: dict[str, int] = defaultdict(int)
         for tensor in tensors:
             reasons[tensor.because] += tensor.action == "keep"
         why = "; ".join(f"{count} tensors kept: {because}" for because, count in reasons.items())

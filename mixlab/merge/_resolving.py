@@ -78,10 +78,10 @@ class SettingsOfTensors:
             if len(unnamed) == len(found):
                 return None
             if unnamed:
-                given = row[unnamed[0]]
-                assert given is not None
+                silent = row[unnamed[0]]
+                assert silent is not None
                 raise self._recipe.error(
-                    given.path,
+                    silent.path,
                     f"{key}: this schedule does not name {names[0]}, but another model's does; "
                     "give a list of rules that ends with {value: …} for the rest",
                 )

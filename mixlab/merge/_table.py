@@ -97,13 +97,14 @@ def _groups(plan: MergePlan) -> list[list[TensorPlan]]:
             )
         )  # fmt: skip
         groups.setdefault(key, []).append(tensor)
-    return list(groups.values())
+    # Files often hold layer 10 before layer 2.
+    return [sorted(group, key=lambda t: _numbers(t.name)) for group in groups.values()]
 
 
 def _lines(plan: MergePlan, groups: Iterable[list[TensorPlan]]) -> list[tuple[str, ...]]:
     common = _common(plan)
     order = list(_WORDS)
-    told = []
+    told: list[tuple[str, ...]] = []
     for group in sorted(groups, key=lambda g: order.index(g[0].action)):
         first = group[0]
         one_pattern = len({(_NUMBER.sub("#", t.name), t.shape, t.dtype) for t in group}) == 1
@@ -143,6 +144,10 @@ def _pattern(names: list[str]) -> str:
     columns = zip(*(_NUMBER.findall(name) for name in names), strict=True)
     ranges = iter([_range(sorted({int(number) for number in column})) for column in columns])
     return _NUMBER.sub(lambda _: next(ranges), names[0])
+
+
+def _numbers(name: str) -> list[int]:
+    return [int(number) for number in _NUMBER.findall(name)]
 
 
 def _range(numbers: list[int]) -> str:
@@ -185,7 +190,7 @@ def _ranges(group: list[TensorPlan], common: Mapping[str, Any]) -> str:
 
 
 def _span(values: list[Any]) -> str:
-    """The one value of all, or first to last; the least and most where order says nothing."""
+    """The one value of all, or that of the first layer to that of the last."""
     if all(value == values[0] for value in values):
         return _value(values[0])
     return f"{_value(values[0])} to {_value(values[-1])}"
