@@ -1,6 +1,8 @@
 """The command line: parse, call, print."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -59,6 +61,104 @@ def report(
     from mixlab.report import build_report
 
     typer.echo(f"Report: {build_report(study, out)}")
+
+
+@app.command()
+def merge(
+    recipe: Annotated[
+        str | None, typer.Argument(help="A YAML file, mixlab's or mergekit's, or a name of --list.")
+    ] = None,
+    out: Annotated[Path | None, typer.Argument(help="The new model's folder.")] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(help="Fill a recipe's placeholder: vlm=DIR. Repeatable.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Change one value: a.b=c. May be repeated.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of random methods [the recipe's].")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done; write nothing.")
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="With --dry-run: a line for every tensor.")
+    ] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compute 16 tensors again; load without memory.")
+    ] = False,
+    verify_all: Annotated[
+        bool, typer.Option("--verify-all", help="The same with all tensors.")
+    ] = False,
+    threads: Annotated[int | None, typer.Option(help="[one a core, at most 8]")] = None,
+    max_shard_size: Annotated[
+        str | None, typer.Option(help="Of output files, such as 5GB [files as the target's].")
+    ] = None,
+    link: Annotated[
+        bool, typer.Option("--link", help="Hard-link files in which nothing changes.")
+    ] = False,
+    allow_nonfinite: Annotated[
+        bool, typer.Option("--allow-nonfinite", help="Count NaN and infinity; do not stop.")
+    ] = False,
+    list_: Annotated[
+        bool, typer.Option("--list", help="Show packaged recipes and methods.")
+    ] = False,
+) -> None:
+    """Merge models into a new folder, after a recipe.
+
+    Example: mixlab merge audit-ties-0.2 merged --model vlm=DIR --model reference=DIR --verify
+    """
+    from mixlab.merge import MergeDisplay, list_merges, merge_checkpoints, preview_merge
+
+    models = dict(_pair(one) for one in model or [])
+    if list_:
+        typer.echo(list_merges())
+    elif recipe is None or (out is None and not dry_run):
+        raise MixlabError("expected RECIPE and OUT; see mixlab merge --help, or --list for recipes")
+    elif dry_run:
+        typer.echo(
+            preview_merge(
+                recipe,
+                out,
+                models=models,
+                overrides=set_ or [],
+                seed=seed,
+                threads=threads,
+                full=full,
+            )
+        )
+    else:
+        assert out is not None
+        with MergeDisplay() as display, _interruptible(f"nothing was written to {out}"):
+            result = merge_checkpoints(
+                recipe,
+                out,
+                models=models,
+                overrides=set_ or [],
+                seed=seed,
+                threads=threads,
+                max_shard_size=max_shard_size,
+                progress=display,
+                allow_nonfinite=allow_nonfinite,
+                link=link,
+                check="all" if verify_all else 16 if verify else None,
+            )
+        typer.echo("\n".join(result.lines()))
+
+
+@contextmanager
+def _interruptible(told: str) -> Iterator[None]:
+    """Ctrl-C is one sentence and exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"mixlab: stopped; {told}", err=True)
+        raise typer.Exit(130) from None
+
+
+def _pair(given: str) -> tuple[str, str]:
+    name, equals, value = given.partition("=")
+    if not (name and equals and value):
+        raise MixlabError(f"--model {given}: expected NAME=DIR, such as vlm=models/my-vlm")
+    return name, value
 
 
 @testbed.command()

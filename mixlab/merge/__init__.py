@@ -1,7 +1,10 @@
 """Merging of language-model weights: on tensors, state dicts, live models and checkpoints."""
 
 from mixlab.merge import kernels as kernels
+from mixlab.merge._checkpoints import merge_checkpoints, preview_merge, verify_merge
+from mixlab.merge._display import MergeDisplay
 from mixlab.merge._execute import execute
+from mixlab.merge._listing import list_merges
 from mixlab.merge._method import Context, MergeMethod, get_method, merge_method, method_names
 from mixlab.merge._path import MergePath, TensorReport
 from mixlab.merge._plan import Input, MergePlan, TensorPlan
@@ -46,6 +49,7 @@ __all__ = [
     "Context",
     "GreedySoup",
     "Input",
+    "MergeDisplay",
     "MergeMethod",
     "MergePath",
     "MergePlan",
@@ -70,6 +74,8 @@ __all__ = [
     "keep_far_movers",
     "linear",
     "lines",
+    "list_merges",
+    "merge_checkpoints",
     "merge_method",
     "merge_state_dicts",
     "method_names",
@@ -80,6 +86,7 @@ __all__ = [
     "nuslerp",
     "passthrough",
     "permuted_direction",
+    "preview_merge",
     "ram",
     "ramplus_tl",
     "random_direction",
@@ -90,5 +97,6 @@ __all__ = [
     "ties",
     "tsv",
     "verify",
+    "verify_merge",
     "wise_ft",
 ]

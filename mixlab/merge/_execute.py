@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mixlab.checkpoint import Checkpoint, OutTensor, ShardWriter, plan_shards
+from mixlab.checkpoint import OutTensor, ShardWriter, plan_shards
 from mixlab.merge._card import write_card, write_marker
 from mixlab.merge._crew import Crew
 from mixlab.merge._jobs import Task, cut, make_task
 from mixlab.merge._ledger import Ledger
 from mixlab.merge._marks import Digests, Shared, Writer
 from mixlab.merge._memory import Memory
-from mixlab.merge._output import check_out, target_layout, untouched_shards
+from mixlab.merge._output import check_out, check_unchanged, target_layout, untouched_shards
 from mixlab.merge._plan import MergePlan
 from mixlab.merge._report import MergeReport, Progress
 from mixlab.merge._summary import summarise
@@ -86,7 +86,7 @@ def execute(
                 tasks,
                 ledger,
                 _Skipping(writer, taken),
-                threads=default_threads() if threads is None else thread_count(threads),
+                threads=thread_number(threads),
                 part_bytes=part_bytes,
                 progress=progress,
                 allow_nonfinite=allow_nonfinite,
@@ -94,8 +94,7 @@ def execute(
             )
             writer.finish()
         for source in plan.sources:
-            if isinstance(source, Checkpoint):
-                source.unchanged()
+            check_unchanged(source)
         write_json(folder / "config.json", plan.config)
         for name, path in plan.side_files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -149,6 +148,6 @@ class _Skipping:
             self.writer.write(name, start, buffer)
 
 
-def default_threads() -> int:
-    """One a core that this process may use, at most 8: beyond, the disk is the limit."""
-    return min(thread_count(None), 8)
+def thread_number(threads: int | None) -> int:
+    """`threads`, or one a core, at most 8: beyond, the disk is the limit."""
+    return min(thread_count(None), 8) if threads is None else thread_count(threads)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from mixlab.checkpoint import Checkpoint, Shard
+from mixlab.checkpoint import Checkpoint, Shard, TensorSource
 from mixlab.merge._plan import MergePlan
 from mixlab.spec import MixlabError
 
@@ -39,6 +40,19 @@ def check_out(out: Path, folders: Sequence[Path]) -> None:
             f"{out}: is not empty, and files of an earlier merge could be taken for this one's; "
             "remove it or choose another output folder"
         )
+
+
+def check_unchanged(source: TensorSource) -> None:
+    """Check that the files of a source, and of what it stands on, are those that were opened.
+
+    Raises:
+        MixlabError: naming the file that changed.
+    """
+    inner: Any = source
+    while inner is not None:
+        if isinstance(inner, Checkpoint):
+            inner.unchanged()
+        inner = getattr(inner, "base", None)
 
 
 def untouched_shards(plan: MergePlan, shards: Sequence[Shard]) -> dict[str, Path]:

@@ -68,6 +68,7 @@ class MergeReport:
         inputs, output: digests.
         tensors: digest of each tensor of the output.
         warnings: from the plan, one sentence each.
+        checks: what a verification found, one sentence each.
     """
 
     out: Path
@@ -87,6 +88,7 @@ class MergeReport:
     seed: int
     tensors: Mapping[str, str] = field(default_factory=dict, repr=False)
     warnings: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
 
     @property
     def share_changed(self) -> float | None:
@@ -134,7 +136,7 @@ class MergeReport:
         found.extend(f"warning: {text}" for text in self.warnings)
         if self.output.digest:
             found.append(f"digest {self.output.digest}, seed {self.seed}")
-        return found
+        return [*found, *self.checks]
 
 
 def _few(names: tuple[str, ...]) -> str:

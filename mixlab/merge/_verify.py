@@ -13,13 +13,12 @@ import numpy as np
 
 from mixlab.checkpoint import Checkpoint
 from mixlab.merge._card import read_marker
-from mixlab.merge._execute import PART_BYTES, default_threads, run_tasks
+from mixlab.merge._execute import PART_BYTES, run_tasks, thread_number
 from mixlab.merge._jobs import make_task
 from mixlab.merge._ledger import Ledger
 from mixlab.merge._loading import LoadingReport, load_on_meta
 from mixlab.merge._plan import MergePlan, TensorPlan
 from mixlab.merge._report import Progress
-from mixlab.merge._threads import thread_count
 from mixlab.spec import MixlabError
 
 Sample = int | Literal["all"]
@@ -92,7 +91,7 @@ def verify(
             tasks,
             Ledger(sum(task.bytes for task in tasks)),
             compare,
-            threads=default_threads() if threads is None else thread_count(threads),
+            threads=thread_number(threads),
             part_bytes=_PART_BYTES,
             progress=progress,
             allow_nonfinite=True,
