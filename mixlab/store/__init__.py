@@ -3,6 +3,7 @@
 from mixlab.store.atomic import (
     atomic_folder,
     clean_temporaries,
+    scratch_folder,
     write_bytes,
     write_json,
     write_text,
@@ -29,6 +30,7 @@ __all__ = [
     "disk_errors",
     "lock_folder",
     "read_json",
+    "scratch_folder",
     "write_bytes",
     "write_json",
     "write_text",

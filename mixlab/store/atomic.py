@@ -131,6 +131,27 @@ def write_json(path: str | os.PathLike[str], value: Any) -> Path:
 
 
 @contextmanager
+def scratch_folder(near: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield an empty folder beside `near`, removed when the block ends.
+
+    One that a killed process left is removed by the next writer there, as other leftovers are.
+
+    Raises:
+        MixlabError: the disk is full or the parent refuses writing.
+    """
+    target = Path(near)
+    with disk_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        clean_temporaries(target.parent)
+        folder = _aside(target)
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
 def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield an empty folder aside; when the block ends well it is renamed to `path`.
 

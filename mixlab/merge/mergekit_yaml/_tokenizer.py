@@ -1,0 +1,224 @@
+"""The output's tokenizer and chat template, and which row of each model a token has."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mixlab.merge._vocabulary import GivenRow
+from mixlab.merge.mergekit_yaml._document import (
+    MergekitSettings,
+    ModelToken,
+    TokenizerSettings,
+    Zero,
+)
+from mixlab.merge.mergekit_yaml._references import Reference
+from mixlab.spec import MixlabError, nearest
+
+# Files that a tokenizer consists of; the output's own replace the target's.
+TOKENIZER_FILES = frozenset(
+    {
+        "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+        "vocab.json", "vocab.txt", "merges.txt", "tokenizer.model", "spiece.model",
+        "sentencepiece.bpe.model", "chat_template.jinja", "chat_template.json",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BuiltTokenizer:
+    """A tokenizer for the output.
+
+    Args:
+        tokenizer: of transformers.
+        tokens: how many it has; ids count from 0 without gaps.
+        padding: rows that `pad_to_multiple_of` adds.
+        rows: model -> int64 [tokens], its row for each token, -1 for none.
+        vocabularies: model -> token -> id, as that model has it.
+    """
+
+    tokenizer: Any
+    tokens: int
+    padding: int
+    rows: Mapping[Reference, torch.Tensor]
+    vocabularies: Mapping[Reference, Mapping[str, int]]
+
+    def given(self, settings: MergekitSettings, models: Sequence[Reference]) -> dict[int, GivenRow]:
+        """The `tokens:` of a document for a group of models.
+
+        Raises:
+            MixlabError: a token is not in the output's vocabulary, or its row is asked for from a
+                model that is not in the group, or has no such token.
+        """
+        asked = (settings.tokenizer.tokens if settings.tokenizer else None) or {}
+        ids = self.tokenizer.get_vocab() if asked else {}
+        found = {}
+        for token, wanted in asked.items():
+            source = wanted.source
+            if token not in ids:
+                raise MixlabError(f"tokenizer.tokens: {token!r} is not in the output's tokenizer")
+            if source is None or isinstance(source, Zero):
+                found[ids[token]] = GivenRow(zero=source is not None, force=wanted.force)
+                continue
+            model = source.model if isinstance(source, ModelToken) else source
+            if model not in models:
+                raise MixlabError(
+                    f"tokenizer.tokens: {token!r} takes its row from {model}, which is not merged"
+                    f"{nearest(model, models)}"
+                )
+            row = None
+            if isinstance(source, ModelToken):
+                own = self.vocabularies.get(model, {})
+                row = source.token_id if source.token is None else own.get(source.token)
+                if row is None:
+                    raise MixlabError(
+                        f"tokenizer.tokens: {token!r} takes the row of {source.token!r}, which "
+                        f"{model} lacks"
+                    )
+            found[ids[token]] = GivenRow(models.index(model), row, force=wanted.force)
+        return found
+
+
+def build_tokenizer(
+    settings: MergekitSettings, folders: Mapping[Reference, Path], sizes: Mapping[Reference, int]
+) -> BuiltTokenizer | None:
+    """The tokenizer that a document asks for, built by mergekit; None where it asks for none.
+
+    Args:
+        folders: of every model, the base first.
+        sizes: rows of every model's embeddings, which bound the rows that exist.
+
+    Raises:
+        MixlabError: a tokenizer cannot be loaded or joined.
+    """
+    choice = settings.tokenizer.source if settings.tokenizer else settings.tokenizer_source
+    if choice is None:
+        return None
+    from mergekit.common import ModelPath, ModelReference
+    from mergekit.tokenizer.build import build_tokenizer as build
+
+    # Given as mappings, so that mergekit does not take `+` and `@` in paths apart.
+    theirs = {
+        model: ModelReference(model=ModelPath(path=str(folder)))
+        for model, folder in folders.items()
+    }
+    given = settings.tokenizer or TokenizerSettings()
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            info = build(
+                base_model=theirs[settings.base_model] if settings.base_model else None,
+                referenced_models=list(theirs.values()),
+                tokenizer_source=choice if isinstance(choice, str) else theirs[choice],
+                trust_remote_code=False,
+                add_tokens=list(given.tokens or ()),
+            )
+    except Exception as error:  # transformers and tokenizers raise many unrelated classes
+        raise MixlabError(
+            f"the output's tokenizer cannot be built ({type(error).__name__}: {error}); remove "
+            "tokenizer_source: to keep the first model's"
+        ) from error
+    ids = info.tokenizer.get_vocab()
+    tokens = len(ids)
+    if sorted(ids.values()) != list(range(tokens)):
+        raise MixlabError(
+            f"the output's tokenizer has {tokens} tokens with ids up to {max(ids.values())}; ids "
+            "with gaps have no rows to go with them"
+        )
+    rows = {}
+    for model, reference in theirs.items():
+        own = torch.full((tokens,), -1, dtype=torch.int64)
+        pairs = info.permutations[reference]
+        own[list(pairs)] = torch.tensor(list(pairs.values()), dtype=torch.int64)
+        rows[model] = torch.where(own < sizes.get(model, 0), own, -1)
+    return BuiltTokenizer(
+        info.tokenizer,
+        tokens,
+        -tokens % (given.pad_to_multiple_of or 1),
+        rows,
+        {
+            model: info.original_vocabs[reference]
+            for model, reference in theirs.items()
+            if reference in info.original_vocabs
+        },
+    )
+
+
+def save_tokenizer(tokenizer: Any, template: str | None, folder: Path) -> dict[str, Path]:
+    """Write a built tokenizer under `folder`; name -> file of all that it consists of."""
+    if template is not None:
+        tokenizer.chat_template = template
+    tokenizer.save_pretrained(folder)
+    return {path.name: path for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def replace_template(
+    side_files: Mapping[str, Path], template: str, folder: Path
+) -> dict[str, Path]:
+    """Side files with `template` as the only chat template; changed ones are under `folder`."""
+    files = {
+        name: path
+        for name, path in side_files.items()
+        if name != "chat_template.json" and not name.startswith("additional_chat_templates")
+    }
+    files["chat_template.jinja"] = folder / "chat_template.jinja"
+    files["chat_template.jinja"].write_text(template, encoding="utf-8")
+    config = files.get("tokenizer_config.json")
+    if config is not None:
+        data = json.loads(config.read_text(encoding="utf-8"))
+        if data.pop("chat_template", None) is not None:
+            files["tokenizer_config.json"] = folder / "tokenizer_config.json"
+            files["tokenizer_config.json"].write_text(
+                json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
+    return files
+
+
+def find_template(choice: str, folders: Sequence[Path]) -> str | None:
+    """The text that `chat_template:` names: `auto`, one of mergekit's names, or itself.
+
+    `auto` is the template that most of the models have, None if none has any.
+
+    Raises:
+        MixlabError: it is neither a known name nor Jinja.
+    """
+    if choice == "auto":
+        found = Counter(t.strip() for t in map(_template_of, folders) if t)
+        return found.most_common(1)[0][0] if found else None
+    if "{" in choice:
+        return choice
+    from importlib.resources import files
+
+    known = {
+        path.name.removesuffix(".jinja"): path
+        for path in files("mergekit._data.chat_templates").iterdir()
+        if path.name.endswith(".jinja")
+    }
+    if choice not in known:
+        raise MixlabError(
+            f"chat_template {choice!r} is neither Jinja nor a known name"
+            f"{nearest(choice, ['auto', *known])}"
+        )
+    return known[choice].read_text(encoding="utf-8")
+
+
+def _template_of(folder: Path) -> str | None:
+    path = folder / "chat_template.jinja"
+    if path.is_file():
+        return path.read_text(encoding="utf-8")
+    for name in ("chat_template.json", "tokenizer_config.json"):
+        path = folder / name
+        if path.is_file():
+            found = json.loads(path.read_text(encoding="utf-8")).get("chat_template")
+            if isinstance(found, list):
+                found = {t.get("name"): t.get("template") for t in found}.get("default")
+            if isinstance(found, str):
+                return found
+    return None
