@@ -104,6 +104,8 @@ class ShardWriter:
     def _make(self, shard: Shard) -> None:
         path = self.folder / shard.file_name
         head, entries = lay_out(shard.tensors, self._metadata)
+        if os.path.lexists(path):
+            raise MixlabError(f"{path} is there already; write into an empty folder")
         with disk_errors(path):
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             descriptor = os.open(path, flags, 0o666)
