@@ -328,7 +328,7 @@ class Decisions:
                 )
                 self.mistakes.add(str(self.recipe.error(("scope", index), f"{pattern!r} {told}")))
         paired = [name for p in plans if p.action != "drop" for name in self._candidates(p)]
-        for error in self.settings.unmatched(paired):
+        for error in self.settings.unmatched(paired, self._layers):
             self.mistakes.add(str(error))
 
     def _candidates(self, plan: TensorPlan) -> list[str]:

@@ -98,15 +98,13 @@ class SettingsOfTensors:
                 raise self._recipe.error(("settings",), f"{names[0]}: {error}") from None
         return self._resolved[cache]
 
-    def unmatched(self, names: Iterable[str]) -> Iterator[SpecError]:
-        """An error for every rule of a schedule that fits none of `names`."""
+    def unmatched(self, names: Iterable[str], layers: int) -> Iterator[SpecError]:
+        """An error for every rule of a schedule that fits none of `names`, which are merged."""
         everything = list(names)
         rows = [*self._shared.values(), *(g for row in self._each.values() for g in row if g)]
         for given in {g.path: g for g in rows}.values():
-            for rule in given.schedule.unmatched(everything) if given.schedule else ():
-                yield self._recipe.error(
-                    given.path, f"{given.key}: {rule} matches no tensor that is merged"
-                )
+            for told in given.schedule.unmatched(everything, layers) if given.schedule else ():
+                yield self._recipe.error(given.path, f"{given.key}: {told}")
 
     def _read(self, key: str, path: Path_, value: Any) -> _Given:
         if not isinstance(value, list | dict):

@@ -92,10 +92,9 @@ def merge_state_dicts(
     labels = [*keys, *(["base"] if origin is not None else [])]
     labels += [f"{method.extra} {key}" for key in keys[: len(others)]]
     if len(others) != (len(states) if method.extra else 0):
-        raise MixlabError(
-            f"{method.name} takes {method.extra or 'no'} `extras`"
-            f"{f' for each of {len(states)} models' if method.extra else ''}; found {len(others)}"
-        )
+        taken = f"`{method.extra}` of each of the {len(states)} models as" if method.extra else "no"
+        raise MixlabError(f"{method.name} takes {taken} `extras`; found {len(others)}")
+
     distinct = distinct_tensors(own)
     chosen = TensorSettings(method, settings or {}, len(states))
     mixed = select(distinct, scope)

@@ -233,3 +233,19 @@ def test_a_step_makes_no_second_copy_of_the_weights():
     most = max((event.self_cpu_memory_usage for event in seen.events()), default=0)
     assert most < (1 << 22) * 4 / 8
     assert torch.equal(live["w"], torch.full((1 << 22,), 0.5))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_model_on_a_gpu_with_its_reference_on_the_cpu():
+    live = {n: t.cuda() for n, t in state(0).items()}
+    reference = state(1)
+    tuned = {n: t.clone() for n, t in live.items()}
+    with MergePath(live, reference) as path:
+        path.set_alpha(0.5)
+        expected = wise_ft(
+            [state(0)["model.norm.weight"]], reference["model.norm.weight"], alpha=0.5
+        )
+        torch.testing.assert_close(live["model.norm.weight"].cpu(), expected)
+        path.set_alpha(0)
+        assert all(torch.equal(live[n].cpu(), reference[n]) for n in live if n != "lm_head.weight")
+    assert all(torch.equal(live[n], tuned[n]) for n in live)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from mergekit.merge_methods import merge_state_dicts as mergekit_merge
 
 import mixlab.merge
-from mixlab.merge import get_method, merge_state_dicts
+from mixlab.merge import fisher, get_method, merge_state_dicts
 from mixlab.merge._writing import PIECE
 from mixlab.spec import MixlabError
 
@@ -40,42 +40,35 @@ def same(a: dict, b: dict) -> bool:
     [
         ("linear", False, {"weight": [0.3, 0.9]}),
         ("linear", False, {"weight": [0.3, 0.9], "normalize": False}),
-        ("slerp", False, {"t": 0.3}),
+        ("slerp", True, {"t": 0.3}),
         ("task_arithmetic", True, {"weight": [0.3, 0.9]}),
         ("ties", True, {"weight": [0.5, 0.7], "density": 0.4}),
         ("karcher", False, {}),
     ],
 )
 def test_values_are_mergekits(method, base, given, dtype):
-    ours, theirs = dict(given), dict(given)
+    theirs = dict(given)
     states = {"a": model(0, dtype), "b": model(1, dtype)}
     origin = model(2, dtype) if base else None
-    if base:
-        each = {"weight": {**dict(zip("ab", given["weight"], strict=True)), "o": 0.0}}
-        if "density" in given:
-            each["density"] = {"a": 0.4, "b": 0.4, "o": 1.0}
-        theirs |= each
     if method == "slerp":
-        # mergekit's slerp goes from its base, the first model here.
-        expected = mergekit_merge(states, "slerp", parameters=theirs, base="a", dtype=torch.float32)
-        found = (
-            merge_state_dicts("slerp", {"b": states["b"]}, base=states["a"], settings=ours)
-            if get_method("slerp").base == "required"
-            else merge_state_dicts("slerp", states, settings=ours)
-        )
-    else:
-        expected = mergekit_merge(
-            {**states, **({"o": origin} if base else {})},
-            method,
-            parameters=theirs,
-            base="o" if base else None,
-            dtype=torch.float32,
-        )
-        found = merge_state_dicts(method, states, base=origin, settings=ours)
+        states, origin = {"b": states["b"]}, states["a"]
+    elif base:
+        weights = dict(zip("ab", given["weight"], strict=True))
+        theirs["weight"] = {**weights, "o": 0.0}
+        if "density" in given:
+            theirs["density"] = {"a": given["density"], "b": given["density"], "o": 1.0}
+    expected = mergekit_merge(
+        {**({"o": origin} if base else {}), **states},
+        method,
+        parameters=theirs,
+        base="o" if base else None,
+        dtype=torch.float32,
+    )
+    found = merge_state_dicts(method, states, base=origin, settings=given)
     # Both compute in float32; ours is rounded once to the input's dtype.
     tolerance = 1e-5 if dtype == torch.float32 else 1e-2
     for name, tensor in found.items():
-        assert tensor.dtype == states["a"][name].dtype
+        assert tensor.dtype == states["b"][name].dtype
         torch.testing.assert_close(
             tensor.to(torch.float32),
             expected[name].to(torch.float32),
@@ -219,15 +212,11 @@ def test_modules_and_meta_tensors():
 
 
 METHODS = [
-    (name, given)
-    for name, given in [
-        ("linear", {"weight": [0.3, 0.9]}),
-        ("ties", {"density": 0.5}),
-        ("dare_ties", {"density": 0.5}),
-        ("della", {"density": 0.5, "epsilon": 0.1}),
-        ("sce", {}),
-    ]
-    if name in mixlab.merge.method_names()
+    ("linear", {"weight": [0.3, 0.9]}),
+    ("ties", {"density": 0.5}),
+    ("dare_ties", {"density": 0.5}),
+    ("della", {"density": 0.5, "epsilon": 0.1}),
+    ("sce", {}),
 ]
 
 
@@ -264,3 +253,37 @@ def test_errors_name_the_tensor():
         merge_state_dicts(
             "linear", [model(0), model(1)], settings={"weight": [1.0, -1.0]}, threads=1
         )
+
+
+def test_a_method_that_takes_a_further_tensor_of_each_model():
+    a, b = ({"w": torch.randn(5)} for _ in range(2))
+    importance = [{"w": torch.tensor([1.0, 0, 1, 3, 1])}, {"w": torch.tensor([0.0, 1, 1, 1, 3])}]
+    found = merge_state_dicts("fisher", [a, b], extras=importance)
+    assert torch.equal(
+        found["w"], fisher([a["w"], b["w"]], importance=[i["w"] for i in importance])
+    )
+    with pytest.raises(
+        MixlabError, match=r"fisher takes `importance` of each of the 2 models.* found 0"
+    ):
+        merge_state_dicts("fisher", [a, b])
+    with pytest.raises(MixlabError, match="linear takes no `extras`; found 2"):
+        merge_state_dicts("linear", [a, b], extras=importance)
+
+
+def test_the_methods_remarks_are_gathered():
+    a, notes = model(0), []
+    near = {n: t + 1e-6 if t.is_floating_point() else t for n, t in a.items()}
+    merge_state_dicts("slerp", [near], base=a, settings={"t": 0.5}, notes=notes, threads=2)
+    assert notes
+    assert notes == sorted(notes)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("method", ["linear", "ties"])
+def test_on_a_gpu_the_formula_agrees_with_the_cpu(method):
+    base = None if method == "linear" else model(2)
+    here = merge_state_dicts(method, [model(0), model(1)], base=base)
+    states = [{n: t.cuda() for n, t in model(seed).items()} for seed in (0, 1, 2)]
+    there = merge_state_dicts(method, states[:2], base=states[2] if base else None)
+    for name, tensor in here.items():
+        torch.testing.assert_close(there[name].cpu(), tensor)

@@ -1,0 +1,53 @@
+import threading
+import time
+
+import pytest
+import torch
+
+from mixlab.merge._threads import run_jobs, thread_count
+from mixlab.spec import MixlabError
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_all_jobs_run_with_one_core_each_and_the_largest_begins(threads):
+    started, cores, done = [], set(), []
+    lock = threading.Lock()
+
+    def job(size: int):
+        def work() -> None:
+            with lock:
+                started.append(size)
+                cores.add(torch.get_num_threads())
+
+        return size, work
+
+    before = torch.get_num_threads()
+    run_jobs([job(size) for size in (3, 9, 1, 5)], threads, done.append)
+    assert started[0] == 9
+    assert sorted(started) == sorted(done) == [1, 3, 5, 9]
+    assert cores == {1}
+    assert torch.get_num_threads() == before
+
+
+def test_the_first_error_stops_the_rest_and_restores_the_threads():
+    ran = []
+
+    def fail() -> None:
+        raise MixlabError("no")
+
+    def slow() -> None:
+        time.sleep(0.01)
+        ran.append(1)
+
+    before = torch.get_num_threads()
+    with pytest.raises(MixlabError, match="no"):
+        run_jobs([(100, fail), *((1, slow) for _ in range(50))], 2, lambda size: None)
+    assert len(ran) < 25
+    assert torch.get_num_threads() == before
+
+
+def test_thread_counts():
+    assert thread_count(None) >= 1
+    assert thread_count(3) == 3
+    with pytest.raises(MixlabError, match="threads is 0; expected 1 or more"):
+        thread_count(0)
