@@ -31,7 +31,9 @@ def _text(value: Any) -> Any:
 
 
 def _entry(value: Any) -> Any:
-    return {"model": _text(value)} if isinstance(value, str | os.PathLike) else value
+    if isinstance(value, str | os.PathLike):
+        return {"model": _text(value)}
+    return {key: _text(v) for key, v in value.items()} if isinstance(value, Mapping) else value
 
 
 def _listed(value: Any) -> Any:

@@ -28,8 +28,8 @@ def keep_far_movers(
 
     What is kept is the tuned model's bit for bit, the rest is the base's. Neuron-Fusion keeps
     neurons that moved far; Model Tailor keeps at most 10% of the tuned weights, and picks them by
-    sensitivity too and corrects what it keeps, which is not done here. Both leave the rank of a
-    weight open to the whole model or the tensor; here it is per tensor.
+    sensitivity too and corrects what it keeps, which is not done here. Units are ranked within each
+    tensor.
 
     Args:
         tensors: the tuned tensor, alone in a sequence; any shape and floating dtype.
@@ -63,6 +63,7 @@ def largest(values: torch.Tensor, count: int) -> torch.Tensor:
         return torch.zeros_like(values, dtype=torch.bool)
     flat = values.reshape(-1)
     (edge,) = order_statistics(flat, [flat.numel() - count])
-    above, level = flat > edge, flat == edge
-    mask = above | (level & (level.cumsum(0) <= count - above.sum()))
+    mask = flat > edge
+    level = (flat == edge).nonzero().view(-1)
+    mask[level[: count - int(mask.sum())]] = True
     return mask.view(values.shape)

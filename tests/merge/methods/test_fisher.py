@@ -3,8 +3,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_checkpoints import write_model
 
-from mixlab.merge import Context, fisher, linear
+from mixlab.checkpoint import read_state
+from mixlab.merge import Context, fisher, linear, merge_checkpoints, merge_state_dicts
 from mixlab.spec import MixlabError
 
 
@@ -63,6 +65,27 @@ def test_refuses_importance_that_is_none(value):
     bad = torch.tensor([1.0, value, 1.0])
     with pytest.raises(MixlabError, match=r"a\.weight: fisher: 1 of 3 importances of model 1"):
         fisher([x, x], importance=[x, bad], context=Context("a.weight"))
+
+
+def test_importance_comes_from_a_folder_beside_each_model(tmp_path):
+    def positive(state: dict[str, torch.Tensor]) -> None:
+        for tensor in state.values():
+            tensor.square_()
+
+    folders = [write_model(tmp_path / f"model{k}", seed=k) for k in (0, 1)]
+    diagonals = [write_model(tmp_path / f"f{k}", seed=k, change=positive) for k in (2, 3)]
+    models = [
+        {"model": folder, "importance": diagonal, "weight": weight}
+        for folder, diagonal, weight in zip(folders, diagonals, (1, 2), strict=True)
+    ]
+    merge_checkpoints({"method": "fisher", "models": models}, tmp_path / "out")
+    out = read_state(tmp_path / "out")
+    (x, y), (f, g) = map(read_state, folders), map(read_state, diagonals)
+    for name, tensor in out.items():
+        expected = fisher([x[name], y[name]], importance=[f[name], g[name]], weight=[1, 2])
+        assert torch.equal(tensor, expected), name
+    found = merge_state_dicts("fisher", [x, y], extras=[f, g], settings={"weight": [1, 2]})
+    assert all(torch.equal(found[name], out[name]) for name in out)
 
 
 def test_refuses_weights_and_importance_that_do_not_fit():
