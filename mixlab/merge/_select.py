@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-# Elements of a part.
-PART = 1 << 17
 # Float32 magnitudes are ordered as their bits are; all are below.
 LARGEST = (1 << 31) - 1
 
 Bits = npt.NDArray[np.int32]
-# Magnitude bits of elements start to stop; may be overwritten by the next call.
-Read = Callable[[int, int], Bits]
+# Magnitude bits from the first element to the last, part by part; a part is used before the next
+# one is made, so that all may lie in one place.
+Parts = Callable[[], Iterable[Bits]]
+# Elements of the bin in question that are gathered before they are counted.
+GATHERED = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,17 @@ class Cut:
         np.greater(bits[split:], self.bits, out=out[split:])
 
 
-def find_cuts(read: Read, numel: int, counts: Sequence[int], part: int = PART) -> list[Cut]:
+def stricter(one: Cut, other: Cut) -> Cut:
+    """The one of two cuts of a tensor that fewer elements come before."""
+    return max(one, other, key=lambda cut: (cut.bits, -cut.stop))
+
+
+def threshold_cut(threshold: float, numel: int) -> Cut:
+    """The cut after all of `numel` magnitudes that are `threshold` (as float32) or more."""
+    return Cut(int(np.float32(abs(threshold)).view(np.int32)), numel)
+
+
+def find_cuts(parts: Parts, numel: int, counts: Sequence[int]) -> list[Cut]:
     """Cuts after the `counts` largest magnitudes, in at most three passes over parts.
 
     The upper 16 bits are counted in a histogram, then the lower 16 of those in the bin that holds
@@ -46,51 +57,61 @@ def find_cuts(read: Read, numel: int, counts: Sequence[int], part: int = PART) -
     the last one to keep of several that equal it. Memory is that of one part and two histograms.
 
     Args:
-        read: magnitude bits of a part as int32.
+        parts: starts a pass over magnitude bits, `numel` in all.
         counts: each from 0 to `numel`.
     """
-    trivial = {0: Cut(LARGEST, 0), numel: Cut(-1, 0)}
-    wanted = sorted({count for count in counts if count not in trivial})
+    cuts = {0: Cut(LARGEST, 0), numel: Cut(-1, 0)}
+    wanted = sorted({count for count in counts if count not in cuts})
     if wanted:
-        upper = _upper_histogram(read, numel, part)
+        upper = _count_upper(parts)
         places = {count: _locate(upper, count) for count in wanted}
-        lower = _lower_histograms(read, numel, {bin_ for bin_, _ in places.values()}, part)
+        lower = _count_lower(parts, {bin_ for bin_, _ in places.values()})
         for count, (bin_, rest) in places.items():
             low, ties = _locate(lower[bin_], rest)
             bits = bin_ << 16 | low
             every = ties == lower[bin_][low]
-            stop = numel if every else _nth(read, numel, bits, ties, part)
-            trivial[count] = Cut(bits, stop)
-    return [trivial[count] for count in counts]
+            cuts[count] = Cut(bits, numel if every else _nth(parts, bits, ties))
+    return [cuts[count] for count in counts]
 
 
-def _parts(numel: int, part: int) -> Iterator[tuple[int, int]]:
-    for start in range(0, numel, part):
-        yield start, min(start + part, numel)
-
-
-def _upper_histogram(read: Read, numel: int, part: int) -> npt.NDArray[np.int64]:
+def _count_upper(parts: Parts) -> npt.NDArray[np.int64]:
     counts = torch.zeros(1 << 15, dtype=torch.int64)
-    shifted = torch.empty(min(part, numel), dtype=torch.int32)
-    for start, stop in _parts(numel, part):
-        bins = shifted[: stop - start]
-        torch.bitwise_right_shift(torch.from_numpy(read(start, stop)), 16, out=bins)
-        counts += torch.bincount(bins, minlength=1 << 15)
+    for bits in parts():
+        counts += torch.bincount(torch.from_numpy(bits) >> 16, minlength=1 << 15)
     return counts.numpy()
 
 
-def _lower_histograms(
-    read: Read, numel: int, bins: set[int], part: int
-) -> dict[int, npt.NDArray[np.int64]]:
-    counts = {bin_: np.zeros(1 << 16, np.int64) for bin_ in bins}
-    for start, stop in _parts(numel, part):
-        bits = read(start, stop)
-        for bin_, histogram in counts.items():
-            inside = bits >= bin_ << 16
-            inside &= bits <= (bin_ << 16 | 0xFFFF)
-            low = torch.from_numpy(bits[inside] & 0xFFFF)
-            histogram += torch.bincount(low, minlength=1 << 16).numpy()
-    return counts
+def _count_lower(parts: Parts, bins: Collection[int]) -> dict[int, npt.NDArray[np.int64]]:
+    counters = {bin_: _LowerCounter(bin_) for bin_ in bins}
+    for bits in parts():
+        for counter in counters.values():
+            counter.add(bits)
+    return {bin_: counter.counts() for bin_, counter in counters.items()}
+
+
+class _LowerCounter:
+    """Counts the lower 16 bits of what is in one bin, a good many at a time."""
+
+    def __init__(self, bin_: int) -> None:
+        self._floor = np.int32(bin_ << 16)
+        self._counts = torch.zeros(1 << 16, dtype=torch.int64)
+        self._found: list[Bits] = []
+        self._waiting = 0
+
+    def add(self, bits: Bits) -> None:
+        # Below the bin the difference wraps to a large unsigned number.
+        inside = (bits - self._floor).view(np.uint32) < 1 << 16
+        self._found.append(bits[inside] & 0xFFFF)
+        self._waiting += self._found[-1].size
+        if self._waiting >= GATHERED:
+            self.counts()
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        if self._found:
+            low = torch.from_numpy(np.concatenate(self._found))
+            self._counts += torch.bincount(low, minlength=1 << 16)
+            self._found, self._waiting = [], 0
+        return self._counts.numpy()
 
 
 def _locate(histogram: npt.NDArray[np.int64], count: int) -> tuple[int, int]:
@@ -101,12 +122,14 @@ def _locate(histogram: npt.NDArray[np.int64], count: int) -> tuple[int, int]:
     return bin_, int(count - (from_above[place] - histogram[bin_]))
 
 
-def _nth(read: Read, numel: int, bits: int, count: int, part: int) -> int:
+def _nth(parts: Parts, bits: int, count: int) -> int:
     """One past the flat index of the `count`-th element that equals `bits`."""
-    for start, stop in _parts(numel, part):
-        equal = read(start, stop) == bits
+    start = 0
+    for part in parts():
+        equal = part == bits
         here = int(np.count_nonzero(equal))
         if here >= count:
             return start + int(np.flatnonzero(equal)[count - 1]) + 1
         count -= here
+        start += part.size
     raise AssertionError("the input changed while it was read")

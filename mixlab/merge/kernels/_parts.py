@@ -48,10 +48,10 @@ class Descent:
         return torch.sub(base, tensor, out=self._one[: stop - start])
 
     def bits(self, start: int, stop: int) -> npt.NDArray[np.int32]:
-        """Magnitude bits of a part."""
-        return magnitude_bits(self.part(start, stop))
+        """Magnitude bits of a part, in the same scratch."""
+        return self.part(start, stop).view(torch.int32).bitwise_and_(MAGNITUDE).numpy()
 
-
-def magnitude_bits(delta: torch.Tensor) -> npt.NDArray[np.int32]:
-    """Bits of the magnitudes, made in place."""
-    return delta.view(torch.int32).bitwise_and_(MAGNITUDE).numpy()
+    def magnitudes(self) -> Iterator[npt.NDArray[np.int32]]:
+        """Magnitude bits of all parts, one at a time."""
+        for start, stop in parts(self.numel):
+            yield self.bits(start, stop)

@@ -10,7 +10,7 @@ import torch
 
 from mixlab.merge._method import Context
 from mixlab.merge._random import limits, random_words
-from mixlab.merge._select import Bits, find_cuts
+from mixlab.merge._select import Bits, find_cuts, stricter, threshold_cut
 from mixlab.merge.kernels import _parts
 from mixlab.merge.kernels._parts import MAGNITUDE, Descent, parts
 from mixlab.merge.methods._rescale import block_sums, match_l1
@@ -25,10 +25,15 @@ class Sieve(Protocol):
 
 
 class Band:
-    """Keeps the descending ranks from `low` to `high` of a task vector's magnitudes."""
+    """Keeps the descending ranks from `low` to `high` of a task vector's magnitudes.
 
-    def __init__(self, descent: Descent, low: int, high: int) -> None:
-        self.low, self.high = find_cuts(descent.bits, descent.numel, [low, high], _parts.PART)
+    Those below `threshold` are dropped too.
+    """
+
+    def __init__(self, descent: Descent, low: int, high: int, threshold: float = 0.0) -> None:
+        self.low, upper = find_cuts(descent.magnitudes, descent.numel, [low, high])
+        # Both cuts end a stretch of one order, so that the shorter stretch has passed both.
+        self.high = stricter(upper, threshold_cut(threshold, descent.numel))
         self.outliers = low > 0
         self._bits = torch.empty(min(_parts.PART, descent.numel), dtype=torch.int32)
         self._flags = np.empty((2, min(_parts.PART, descent.numel)), np.bool_)

@@ -29,15 +29,16 @@ def by_magnitude(
     sifted: list[Sifted] = []
     for index, tensor in enumerate(tensors):
         density, numel = settings["density"][index], out.numel()
+        threshold = settings["threshold"][index] if "threshold" in settings else 0.0
         if "gamma" in settings:
             low, high = middle_ranks(density, settings["gamma"][index], numel)
         else:
             low, high = 0, count_largest(density, numel)
-        if (low, high) == (0, numel):
+        if (low, high, threshold) == (0, numel, 0):
             sifted.append((None, 1.0))
             continue
         descent = Descent(tensor, base)
-        band = Band(descent, low, high)
+        band = Band(descent, low, high, threshold)
         sifted.append((band, l1_scale(descent, band) if settings["rescale"] else 1.0))
     mix(tensors, base, out, settings, sifted, name="breadcrumbs")
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
+from pydantic import Field
 
 from mixlab.merge._method import PerModel, Share, Tensors, merge_method
 from mixlab.merge.methods._combine import Consensus, Elect, add_elected
 from mixlab.merge.methods._rescale import keep
 from mixlab.merge.methods._sparsify import keep_largest
+
+Magnitude = Annotated[float, Field(ge=0)]
 
 
 @merge_method(
@@ -22,6 +27,7 @@ def ties(
     *,
     weight: PerModel[float] = 1.0,
     density: PerModel[Share] = 1.0,
+    threshold: PerModel[Magnitude] = 0.0,
     normalize: bool = True,
     rescale: bool = False,
     lambda_: float = 1.0,
@@ -38,8 +44,9 @@ def ties(
         base: of the same shape; what the task vectors d_i = x_i - base are measured from.
         weight: w_i of each model; negative ones subtract what a model learnt.
         density: the share of each tensor's elements that is kept. 0 keeps none, 1 all, anything
-            between at least one. Per tensor, as in mergekit (the paper's code cuts once over all
-            parameters of a model).
+            between at least one. Per tensor, as in mergekit.
+        threshold: smaller magnitudes are dropped too. The paper's code cuts once over all
+            parameters of a model: leave density at 1 and give `model_threshold` here.
         normalize: divide each element by the sum of weights of the models that agree there.
         rescale: match the L1 norm of the whole task vector per tensor.
         lambda_: scale of the merged change.
@@ -55,10 +62,12 @@ def ties(
     assert base is not None
     assert isinstance(weight, tuple)
     assert isinstance(density, tuple)
+    assert isinstance(threshold, tuple)
     deltas = []
-    for tensor, share in zip(tensors, density, strict=True):
+    for tensor, share, least in zip(tensors, density, threshold, strict=True):
         delta = tensor - base
-        deltas.append(keep(delta, keep_largest(delta, share), rescale))
+        mask = keep_largest(delta, share) * (delta.abs() >= least)
+        deltas.append(keep(delta, mask, rescale))
     return add_elected(
         base,
         deltas,

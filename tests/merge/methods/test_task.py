@@ -76,7 +76,7 @@ def test_mergekit_says_the_same(data: st.DataObject, name: str, count: int) -> N
     if "epsilon" in method.each.model_fields:
         each["epsilon"] = (0.15,) * count
         drawn = [i for i in drawn if each["density"][i] > 0]
-        if base.dim() > 1 and base.shape[1] == 1 or base.numel() == 1:
+        if (base.dim() > 1 and base.shape[1] == 1) or base.numel() == 1:
             # 0 / 0 in mergekit: a row of one element has no rank.
             each["density"] = tuple(float(share >= 0.5) for share in each["density"])
             drawn = []

@@ -57,6 +57,7 @@ def settings_of(name: str, pick: st.DataObject, count: int) -> dict[str, Any]:
     choices = {
         "weight": lambda: [one(1.0, 1.0, 0.7, -0.3, 0.0) for _ in range(count)],
         "density": lambda: [one(0.5, 0.2, 0.77, 0.0, 1.0) for _ in range(count)],
+        "threshold": lambda: [one(0.0, 0.0, 0.03) for _ in range(count)],
         "gamma": lambda: [one(0.0, 0.01, 0.4) for _ in range(count)],
         "epsilon": lambda: [one(0.15, 0.05) for _ in range(count)],
         "rescale": lambda: one(False, True, *(["inverse"] if method.random else [])),
