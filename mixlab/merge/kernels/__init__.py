@@ -1,5 +1,6 @@
 """Fast paths: fused passes over parts that stay in the cache. Tests hold each to its formula."""
 
+from mixlab.merge.kernels import _by_parts as _by_parts
 from mixlab.merge.kernels import _linear as _linear
 from mixlab.merge.kernels import _nearswap as _nearswap
 from mixlab.merge.kernels import _slerp as _slerp

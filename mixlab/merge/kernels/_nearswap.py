@@ -8,10 +8,7 @@ from typing import Any
 import torch
 
 from mixlab.merge._method import Context, Tensors, kernel
-from mixlab.merge.kernels._linear import keep_agreed_part
-
-# Elements of a part: three float32 scratch parts stay in a 1 MiB second-level cache.
-PART = 1 << 16
+from mixlab.merge.kernels._linear import PART, keep_agreed_part
 
 
 @kernel("nearswap", span="element")

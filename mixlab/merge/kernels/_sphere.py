@@ -83,9 +83,10 @@ def karcher(
         valid = np.flatnonzero(norms > settings["tol"])
         inverse = 1 / norms[valid]
         cosines = products[np.ix_(valid, valid)] * np.outer(inverse, inverse)
-        if valid.size and cosines.mean() > CANCELLED:
+        mean = _karcher(cosines, settings["max_iter"], settings["tol"])
+        if mean is not None:
             factors = np.zeros(len(tensors))
-            factors[valid] = _karcher(cosines, settings["max_iter"], settings["tol"]) * inverse
+            factors[valid] = mean * inverse
             write_combination(tensors, None, (factors * norms.mean()).tolist(), out)
             return
     write_formula("karcher", tensors, base, out, settings, context)
@@ -118,13 +119,17 @@ def model_stock(
     keep_agreed_part(out, [base, *tensors])
 
 
-def _karcher(cosines: Matrix, steps: int, tolerance: float) -> Matrix:
-    """Coordinates of the mean in the unit vectors, whose inner products are `cosines`."""
+def _karcher(cosines: Matrix, steps: int, tolerance: float) -> Matrix | None:
+    """Coordinates of the mean in unit vectors with these inner products, None if ill-defined."""
     count = len(cosines)
+    if not count or cosines.mean() <= CANCELLED:
+        return None
     mean = np.full(count, 1 / count)
     mean /= math.sqrt(mean @ cosines @ mean)
     for _ in range(steps):
         dots = np.clip(cosines @ mean, -1, 1)
+        if dots.min() < CANCELLED - 1:
+            return None
         omegas = np.arccos(dots)
         far = omegas >= tolerance
         pulls = np.where(far, omegas / np.where(far, np.sin(omegas), 1), 0) / count

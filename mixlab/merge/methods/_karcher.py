@@ -29,8 +29,8 @@ def karcher(
     From their normalised sum m, steps along s = mean_i (Omega_i / sin Omega_i) (u_i - cos Omega_i
     m), Omega_i the angle between u_i and m: m <- cos |s| m + sin |s| s / |s|, until |s| < tol.
     Tensors of norm at most tol give no direction but count in the mean norm (mergekit); if all are
-    such, the result is 0. Of vectors whose sum cancels, the first is the starting point, so that
-    the result then depends on their order (as in mergekit).
+    such, the result is 0. A vector opposite to m pulls nowhere. Of vectors whose sum cancels, the
+    first is the starting point, so that the result then depends on their order (as in mergekit).
 
     Args:
         tensors: of one shape, any floating dtypes.
@@ -60,7 +60,7 @@ def karcher(
         for unit in units:
             cosine = (unit @ mean).clamp(-1, 1)
             omega = torch.acos(cosine)
-            if omega >= tol:
+            if torch.sin(omega) >= tol:
                 step += (omega / torch.sin(omega) / len(units)) * (unit - cosine * mean)
         length = torch.linalg.vector_norm(step)
         if length < tol:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import torch
@@ -35,7 +36,8 @@ def ram(tensors: Tensors, base: torch.Tensor | None, *, epsilon: Positive = 1e-5
     Raises:
         MixlabError: shapes differ, or epsilon is negative.
     """
-    return _ram(tensors, base, epsilon, 0.0, 0.0)
+    assert base is not None
+    return merge_moves(tensors, base, epsilon, [1.0] * len(tensors))
 
 
 @merge_method(
@@ -70,24 +72,39 @@ def ramplus_tl(
     Raises:
         MixlabError: shapes differ, or alpha or epsilon is negative.
     """
-    return _ram(tensors, base, epsilon, r, alpha)
-
-
-def _ram(
-    tensors: Tensors, base: torch.Tensor | None, epsilon: float, r: float, alpha: float
-) -> torch.Tensor:
     assert base is not None
+    counts = count_moves(tensors, base, epsilon)
+    return merge_moves(tensors, base, epsilon, gains(counts, r, alpha))
+
+
+def merge_moves(
+    tensors: Tensors, base: torch.Tensor, epsilon: float, gain: Sequence[float]
+) -> torch.Tensor:
+    """base + the mean move over the models that moved, times gain_i where i alone did."""
     movers = torch.zeros_like(base)
     for x in tensors:
         movers += (x - base).abs_() > epsilon
     alone = movers == 1
+    share = movers.clamp_(min=1).reciprocal_()
     theta = torch.zeros_like(base)
-    for x in tensors:
+    for x, factor in zip(tensors, gain, strict=True):
         vector = x - base
-        vector.mul_(vector.abs() > epsilon)
-        moved = vector != 0
-        unique = float((moved & alone).sum())
-        shared = float(moved.sum()) - unique
-        gain = 1 + r * min(alpha, shared / max(unique, 1e-5))
-        theta.add_(vector.mul_(torch.where(alone, gain, 1 / movers.clamp(min=1))))
+        vector *= vector.abs() > epsilon
+        theta.addcmul_(vector, share if factor == 1 else torch.where(alone, factor, share))
     return keep_agreed(theta.add_(base), [base, *tensors])
+
+
+def count_moves(tensors: Tensors, base: torch.Tensor, epsilon: float) -> list[tuple[int, int]]:
+    """(elements that it moved together with others, and alone) of each model."""
+    moved = [(x - base).abs_() > epsilon for x in tensors]
+    movers = torch.zeros_like(base)
+    for mask in moved:
+        movers += mask
+    alone = movers == 1
+    unique = [int((mask & alone).sum()) for mask in moved]
+    return [(int(mask.sum()) - one, one) for mask, one in zip(moved, unique, strict=True)]
+
+
+def gains(counts: Sequence[tuple[int, int]], r: float, alpha: float) -> list[float]:
+    """1 + r min(alpha, shared / unique) of each model."""
+    return [1 + r * min(alpha, shared / max(unique, 1e-5)) for shared, unique in counts]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from mixlab.merge._agree import keep_agreed
@@ -40,32 +42,42 @@ def sce(tensors: Tensors, base: torch.Tensor | None, *, select_topk: Share = 1.0
     assert base is not None
     vectors = [x - base for x in tensors]
     if select_topk < 1:
-        chosen = _most_varied(vectors, select_topk)
+        varied = variance(vectors)
+        chosen = varied >= smallest_chosen(varied.flatten(), select_topk)
         vectors = [v * chosen for v in vectors]
-    squares = torch.stack([v.square().mean() for v in vectors])
-    total = squares.sum()
-    weights = torch.full_like(squares, 1 / len(vectors)) if total < 1e-6 else squares / total
-    positive = _sum(vectors) >= 0
-    above, below = torch.zeros_like(base), torch.zeros_like(base)
-    for v, w in zip(vectors, weights, strict=True):
-        share = w * (torch.where(positive, v > 0, v < 0))
-        above.addcmul_(share, v)
-        below += share
-    return keep_agreed(base + above / below.clamp_(min=1e-6), [base, *tensors])
+    weights = shares_of_squares([float(v.square().mean()) for v in vectors])
+    return keep_agreed(base + consensus(vectors, weights), [base, *tensors])
 
 
-def _most_varied(vectors: Tensors, share: float) -> torch.Tensor:
-    # From the first, so that equal ones have a variance of exactly 0.
+def variance(vectors: Tensors) -> torch.Tensor:
+    """Of each element over the models, biased."""
+    # The mean from the first, so that equal ones have a variance of exactly 0.
     mean = vectors[0] + _sum([v - vectors[0] for v in vectors]) / len(vectors)
-    variance = torch.zeros_like(mean)
-    for v in vectors:
-        variance += (v - mean).square_() / len(vectors)
-    # In float32, as mergekit rounds this product.
-    count = int(torch.count_nonzero(variance) * share)
-    if not count:
-        return torch.zeros_like(mean, dtype=torch.bool)
-    (smallest,) = order_statistics(variance.flatten(), [variance.numel() - count])
-    return variance >= smallest
+    return _sum([(v - mean).square_() for v in vectors]) / len(vectors)
+
+
+def smallest_chosen(varied: torch.Tensor, share: float) -> float:
+    """The least variance that is selected; infinity if none is."""
+    # A product in float32, as mergekit rounds it.
+    count = int(torch.count_nonzero(varied) * share)
+    return order_statistics(varied, [varied.numel() - count])[0] if count else torch.inf
+
+
+def shares_of_squares(squares: Sequence[float]) -> list[float]:
+    """w_i; equal where there are hardly any squares (mergekit)."""
+    total = sum(squares)
+    return [1 / len(squares) if total < 1e-6 else square / total for square in squares]
+
+
+def consensus(vectors: Tensors, weights: Sequence[float]) -> torch.Tensor:
+    """Weighted mean over the models that have the sign of the sum."""
+    positive = _sum(vectors) >= 0
+    above, below = torch.zeros_like(vectors[0]), torch.zeros_like(vectors[0])
+    for v, w in zip(vectors, weights, strict=True):
+        agrees = torch.where(positive, v > 0, v < 0)
+        above.add_(v * agrees, alpha=w)
+        below.add_(agrees, alpha=w)
+    return above / below.clamp_(min=1e-6)
 
 
 def _sum(vectors: Tensors) -> torch.Tensor:
