@@ -22,12 +22,14 @@ _ELSEWHERE = frozenset(
         "vision", "visual", "vit", "vpm", "clip", "siglip", "dino", "sam", "image", "img", "video",
         "audio", "apm", "speech", "talker", "tower", "projector", "connector", "merger",
         "resampler", "aligner", "perceiver", "qformer", "mm", "multimodal", "modal", "adapter",
-        "mtp",
+        "mtp", "gen", "generation", "vqmodel", "dit", "protein",
     }
 )  # fmt: skip
 _ATTENTION = frozenset({"att", "qkv", "wqkv"})
-_MLP = frozenset({"mlp", "ffn", "ff", "feed", "fc", "expert", "experts", "moe", "router"})
-_LM_HEAD = frozenset({"lm_head", "embed_out", "output", "output_layer"})
+_MLP = frozenset({"mlp", "mlps", "ffn", "ff", "feed", "fc", "expert", "experts", "moe", "router"})
+_LM_HEAD = frozenset(
+    {"lm_head", "embed_out", "output", "output_layer", "output_projection", "head"}
+)
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def _elsewhere(parts: list[str]) -> bool:
 
 
 def _is_norm(part: str) -> bool:
-    return "norm" in part.lower() or re.match(r"ln(_|\d|$)", part) is not None
+    return "norm" in part.lower() or re.search(r"(^|_)ln(_|\d|$)", part) is not None
 
 
 def _in_block(parts: list[str]) -> Module:
@@ -121,6 +123,8 @@ def _outside(parts: list[str]) -> tuple[Module, int]:
         return "other", max(len(parts) - 2, 0)
     for at in range(len(parts) - 1, -1, -1):
         part = parts[at]
+        if any(before.isdigit() for before in parts[:at]):
+            continue
         if part in _LM_HEAD:
             return "lm_head", at
         if "embed" in part or part in {"wte", "wpe"}:

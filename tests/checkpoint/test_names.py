@@ -26,6 +26,9 @@ CASES = {
     "transformer.wte.weight": (None, "embeddings", "transformer."),
     "transformer.ln_f.weight": (None, "final_norm", "transformer."),
     "gpt_neox.layers.7.attention.dense.weight": (7, "attention", "gpt_neox."),
+    "output_projection.weight": (None, "lm_head", ""),
+    "rwkv.blocks.0.pre_ln.weight": (0, "norms", "rwkv."),
+    "model.layers.0.mlps.1.up_proj.weight": (0, "mlp", "model."),
     "embed_out.weight": (None, "lm_head", ""),
     "lm_head.weight": (None, "lm_head", ""),
     "h.0.mlp.c_fc.weight": (0, "mlp", ""),
@@ -59,6 +62,9 @@ ELSEWHERE = [
     "mlp1.0.weight",
     "mtp.layers.0.mlp.up_proj.weight",
     "score.weight",
+    "model.gated_cross_attn_layers.0.input_layernorm.weight",
+    "model.protein_encoder.model.encoder.layer.3.attention.self.query.weight",
+    "model.vqmodel.encoder.down.0.block.1.norm1.weight",
     "model.rotary_emb.inv_freq",
 ]
 
