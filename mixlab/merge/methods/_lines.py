@@ -27,7 +27,8 @@ def lines(
     """Layer scaling: theta = base + (alpha + beta * l / (L - 1)) * sum_i w_i (x_i - base).
 
     Shallow blocks, which hold what the models share, move least. Tensors outside the blocks take
-    alpha, as in the authors' code (and so does the block of a model with one block).
+    alpha, as in the authors' code (and so does the block of a model with one block). With one model
+    the base at scale 0 and the model at scale 1 are exact bit for bit.
 
     Args:
         tensors: the tuned tensors, of one shape and any floating dtypes.
@@ -56,7 +57,11 @@ def lines(
     depth = 0.0
     if context.layer is not None and context.layers > 1:
         depth = context.layer / (context.layers - 1)
+    scale = alpha + beta * depth
     change = torch.zeros_like(base)
     for tensor, share in zip(tensors, weight, strict=True):
         change = change + share * (tensor - base)
-    return step(base, (alpha + beta * depth) * change)
+    if len(tensors) == 1 and scale * weight[0] >= 0.5:
+        # From the nearer end, so that the tuned model too is met bit for bit.
+        return step(tensors[0], (scale * weight[0] - 1) * (tensors[0] - base))
+    return step(base, scale * change)

@@ -49,6 +49,14 @@ def test_alpha_0_keeps_first_block_and_what_is_outside_bit_for_bit():
         assert theta.view(torch.int32).tolist() == base.view(torch.int32).tolist()
 
 
+def test_the_last_block_of_one_model_is_its_own_bit_for_bit():
+    generator = torch.Generator().manual_seed(0)
+    base, tuned = torch.randn(2, 1000, generator=generator)
+    tuned[0], tuned[1] = -0.0, 1e-20
+    theta = lines([tuned], base, alpha=0.3, context=at(4))
+    assert theta.view(torch.int32).tolist() == tuned.view(torch.int32).tolist()
+
+
 def test_several_models_need_beta():
     with pytest.raises(MixlabError, match="beta is missing for 2 models"):
         lines([TUNED, TUNED], BASE, alpha=0.5)
