@@ -17,13 +17,18 @@ class Mistakes:
         """One mistake, and what to do about it (once for all that share it)."""
         self._lines.setdefault(mend, []).append(line)
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return sum(len(lines) for lines in self._lines.values())
+
     def stop(self, head: str) -> None:
         """Raise if there are any.
 
         Raises:
             MixlabError: `head`, then every mistake.
         """
-        count = sum(len(lines) for lines in self._lines.values())
+        count = self.count
         if not count:
             return
         told = []

@@ -12,14 +12,14 @@ import torch
 from mixlab.checkpoint import tensor_place
 from mixlab.merge._config import output_config
 from mixlab.merge._decisions import Decisions
+from mixlab.merge._dropping import LACKS
+from mixlab.merge._heads import Heads
 from mixlab.merge._method import Context, MergeMethod, get_method
 from mixlab.merge._mistakes import Mistakes
 from mixlab.merge._opening import Side, close_sides, find_target, open_sides, pair_sides
-from mixlab.merge._pairing import head_and_table, part_of
+from mixlab.merge._pairing import part_of
 from mixlab.merge._plan import MergePlan, TensorPlan
 from mixlab.merge._recipe import Recipe
-from mixlab.merge._resolving import SettingsOfTensors
-from mixlab.merge._same import same_bytes
 from mixlab.merge._side_files import side_files
 from mixlab.merge._tokenizers import compare_tokenizers
 from mixlab.spec import MixlabError
@@ -55,11 +55,10 @@ def plan_merge(recipe: Recipe) -> MergePlan:
 def _plan(recipe: Recipe, method: MergeMethod, sides: list[Side]) -> MergePlan:
     target = find_target(recipe, sides)
     pair_sides(recipe, sides, target)
-    settings = SettingsOfTensors(recipe, method)
-    tied, config_tied, warnings = _tied_head(target)
-    decisions = Decisions(recipe, method, sides, target, settings, tied, warnings=warnings)
+    heads = Heads.of(target)
+    decisions = Decisions(recipe, method, sides, target, heads)
     tensors = decisions.all()
-    mistakes = decisions.mistakes
+    mistakes, warnings = decisions.mistakes, decisions.warnings
     mixed = [tensor for tensor in tensors if tensor.action == "mix"]
     _check_tokenizers(sides, target, mixed, mistakes, warnings)
     mistakes.stop("the models do not fit")
@@ -78,27 +77,11 @@ def _plan(recipe: Recipe, method: MergeMethod, sides: list[Side]) -> MergePlan:
         target=target.index,
         tensors=tuple(tensors),
         seed=recipe.seed,
-        config=output_config(
-            target.config, dtype=recipe.out_dtype, tied=config_tied, vocab_size=None, layers=None
-        ),
+        config=output_config(target.config, dtype=recipe.out_dtype, tied=heads.config_tied),
         recipe=recipe.plain(),
         warnings=tuple(dict.fromkeys(warnings)),
         side_files=side_files(target.folder),
     )
-
-
-def _tied_head(target: Side) -> tuple[str | None, bool | None, list[str]]:
-    """The stored head if it is tied; what the output's config must say of tying; warnings."""
-    head, table = head_and_table(target.source.entries)
-    if not target.source.tied or head is None or table is None:
-        return None, None, []
-    if same_bytes(target.source, head, target.source, table):
-        return head, None, []
-    told = (
-        f"{target.folder}: config.json ties {head} to {table}, but the files hold different "
-        "weights; they are taken as separate, and the output's config says so"
-    )
-    return None, False, [told]
 
 
 def _check_tokenizers(
@@ -147,7 +130,7 @@ def _lost(sides: list[Side], tensors: list[TensorPlan]) -> list[str]:
     """A sentence for what no output tensor is made of, by model and part."""
     lost: dict[tuple[int, str], list[TensorPlan]] = defaultdict(list)
     for tensor in tensors:
-        if tensor.action == "drop" and tensor.because.startswith(("not in", "the target lacks")):
+        if tensor.action == "drop" and tensor.because.startswith(("not in", LACKS)):
             assert tensor.target is not None
             lost[tensor.target.model, part_of(tensor.name)].append(tensor)
     return [

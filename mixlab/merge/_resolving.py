@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,11 +54,8 @@ class SettingsOfTensors:
         self._resolved: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._checked: set[tuple[Path_, Any]] = set()
 
-    def of(self, names: Sequence[str], layer: int | None, layers: int) -> Mapping[str, Any] | None:
+    def of(self, name: str, layer: int | None, layers: int) -> Mapping[str, Any] | None:
         """Settings of one tensor as `MergeMethod.settings` gives them; None: not to be merged.
-
-        Args:
-            names: of the tensor, the target's first.
 
         Raises:
             SpecError: a schedule's value is out of range, or of a per-model setting the schedules
@@ -66,12 +63,12 @@ class SettingsOfTensors:
         """
         values: dict[str, Any] = {}
         for key, given in self._shared.items():
-            value = self._value(given, names, layer, layers)
+            value = self._value(given, name, layer, layers)
             if value is _UNNAMED:
                 return None
             values[key] = value
         for key, row in self._each.items():
-            found = [None if g is None else self._value(g, names, layer, layers) for g in row]
+            found = [None if g is None else self._value(g, name, layer, layers) for g in row]
             if all(g is None for g in row):
                 continue
             unnamed = [index for index, value in enumerate(found) if value is _UNNAMED]
@@ -82,7 +79,7 @@ class SettingsOfTensors:
                 assert silent is not None
                 raise self._recipe.error(
                     silent.path,
-                    f"{key}: this schedule does not name {names[0]}, but another model's does; "
+                    f"{key}: this schedule does not name {name}, but another model's does; "
                     "give a list of rules that ends with {value: …} for the rest",
                 )
             # Where a model says nothing, the method's default holds.
@@ -95,7 +92,7 @@ class SettingsOfTensors:
             try:
                 self._resolved[cache] = self._method.settings(values, self._count)
             except MixlabError as error:
-                raise self._recipe.error(("settings",), f"{names[0]}: {error}") from None
+                raise self._recipe.error(("settings",), f"{name}: {error}") from None
         return self._resolved[cache]
 
     def unmatched(self, names: Iterable[str], layers: int) -> Iterator[SpecError]:
@@ -114,16 +111,19 @@ class SettingsOfTensors:
         except MixlabError as error:
             raise self._recipe.error(path, f"{key}: {error}") from None
 
-    def _value(self, given: _Given, names: Sequence[str], layer: int | None, layers: int) -> Any:
+    def _value(self, given: _Given, name: str, layer: int | None, layers: int) -> Any:
         if given.schedule is None:
             return given.value
-        value = given.schedule.value(names[0], layer, layers)
+        try:
+            value = given.schedule.value(name, layer, layers)
+        except MixlabError as error:
+            raise self._recipe.error(given.path, f"{given.key}: {error}") from None
         if value is None:
             return _UNNAMED
         if (given.path, value) not in self._checked:
             wrong = check_setting(self._method, given.key, value)
             if wrong:
-                raise self._recipe.error(given.path, f"{self._method.name}: {names[0]}: {wrong}")
+                raise self._recipe.error(given.path, f"{self._method.name}: {name}: {wrong}")
             self._checked.add((given.path, value))
         return value
 
