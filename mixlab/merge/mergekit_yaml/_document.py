@@ -189,7 +189,9 @@ def _located(source: Mapping[str, Any] | Located | str | os.PathLike[str]) -> li
     if isinstance(source, Located):
         return [source]
     if isinstance(source, Mapping):
-        return [locate(dict(source))]
+        # As a finished merge of several documents records them: the last, the others in `stages`.
+        last = {key: value for key, value in source.items() if key != "stages"}
+        return [locate(dict(document)) for document in (*source.get("stages", ()), last)]
     return load_documents(source)
 
 

@@ -61,11 +61,17 @@ class PlannedSource:
 
     def read_into(self, name: str, buffer: memoryview, start: int) -> None:
         """Refused: there are no weights yet."""
-        raise MixlabError(f"{self.key}: {name} is not made yet")
+        raise MixlabError(self._told(name))
 
     def read(self, name: str) -> torch.Tensor:
         """Refused: there are no weights yet."""
-        raise MixlabError(f"{self.key}: {name} is not made yet")
+        raise MixlabError(self._told(name))
+
+    def _told(self, name: str) -> str:
+        return (
+            f"{name} of an intermediate output is asked for, which exists only while the merge "
+            "runs; to have it, run its document alone"
+        )
 
 
 @dataclass(eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -112,11 +113,15 @@ def build_tokenizer(
     }
     given = settings.tokenizer or TokenizerSettings()
     try:
-        with contextlib.redirect_stderr(io.StringIO()):
+        with contextlib.redirect_stderr(io.StringIO()), tempfile.TemporaryDirectory() as joined:
+            source: Any = choice if isinstance(choice, str) else theirs[choice]
+            if choice == "union":
+                _join(folders, sizes).save_pretrained(joined)
+                source = ModelReference(model=ModelPath(path=joined))
             info = build(
                 base_model=theirs[settings.base_model] if settings.base_model else None,
                 referenced_models=list(theirs.values()),
-                tokenizer_source=choice if isinstance(choice, str) else theirs[choice],
+                tokenizer_source=source,
                 trust_remote_code=False,
                 add_tokens=list(given.tokens or ()),
             )
@@ -149,6 +154,41 @@ def build_tokenizer(
             if reference in info.original_vocabs
         },
     )
+
+
+def _join(folders: Mapping[Reference, Path], sizes: Mapping[Reference, int]) -> Any:
+    """The first model's tokenizer with the tokens of the others after its own, by their ids.
+
+    mergekit adds them in the order of a hash map, so that its ids differ from run to run.
+    """
+    from mergekit.common import ModelPath
+    from mergekit.tokenizer.build import get_stripped_tokenizer
+    from transformers import AutoTokenizer
+
+    first, *others = folders
+    joined = get_stripped_tokenizer(ModelPath(path=str(folders[first])))
+    plain: dict[str, None] = {}
+    special: dict[str, Any] = {}
+    known = joined.get_vocab()
+    for model in (first, *others):
+        tokenizer = joined if model == first else AutoTokenizer.from_pretrained(folders[model])
+        rows = sizes.get(model, len(tokenizer))
+        added = {
+            info.content: info for at, info in tokenizer.added_tokens_decoder.items() if at < rows
+        }
+        for token, row in sorted(tokenizer.get_vocab().items(), key=lambda pair: pair[1]):
+            if row >= rows:
+                continue
+            if token in added:
+                special.setdefault(token, added[token])
+            elif token not in known:
+                plain.setdefault(token)
+    for token in plain:
+        if token not in special:
+            joined.add_tokens(token)
+    for info in special.values():
+        joined.add_tokens(info)
+    return joined
 
 
 def save_tokenizer(tokenizer: Any, template: str | None, folder: Path) -> dict[str, Path]:

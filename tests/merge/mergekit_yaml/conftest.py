@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,13 @@ def ours(in_zoo: Path, tmp_path: Path) -> Run:
     def run(text: str) -> tuple[State, dict[str, Any]]:
         file = tmp_path / "merge.yaml"
         file.write_text(text)
-        return run_mergekit(file, tmp_path / "ours", lambda plan, _: (carry_out(plan), plan.config))
+        return run_mergekit(file, tmp_path / "ours", keep)
+
+    def keep(plan: MergePlan, out: Path) -> tuple[State, dict[str, Any]]:
+        out.mkdir()
+        for name, path in plan.side_files.items():
+            shutil.copy(path, out / name)
+        return carry_out(plan), dict(plan.config)
 
     return run
 
