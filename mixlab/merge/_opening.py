@@ -68,19 +68,15 @@ class Side:
 def open_sides(recipe: Recipe, method: MergeMethod) -> list[Side]:
     """Open every model: the merged ones in order, then the base, then further tensors.
 
-    A model's key, on which random bits depend, is its placeholder or its position, never its path:
-    moving a folder changes no bit.
+    A model's key, on which random bits depend, is its position, never its path or placeholder:
+    neither moving a folder nor filling a recipe in changes a bit.
 
     Raises:
         SpecError: naming each folder that is missing or does not hold.
     """
     sides: list[Side] = []
     mistakes: list[SpecError] = []
-    used: set[str] = set()
     for role, path, given, key, names, of in _wanted(recipe, method):
-        # Two models of one key would be given the same random bits.
-        key = f"{key}-{len(used)}" if key in used else key
-        used.add(key)
         try:
             source = Checkpoint.open(model_folder(recipe.folder(given)), key=key)
         except MixlabError as error:
@@ -159,11 +155,10 @@ def _wanted(
     recipe: Recipe, method: MergeMethod
 ) -> Iterator[tuple[Role, tuple[str | int, ...], str, str, dict[str, str] | None, int]]:
     for index, entry in enumerate(recipe.models):
-        key = entry.model if recipe.is_placeholder(entry.model) else f"model-{index}"
-        yield "model", ("models", index), entry.model, key, entry.names or recipe.names, -1
+        names = entry.names or recipe.names
+        yield "model", ("models", index), entry.model, f"model-{index}", names, -1
     if recipe.base is not None:
-        key = recipe.base if recipe.is_placeholder(recipe.base) else "base"
-        yield "base", ("base",), recipe.base, key, recipe.names, -1
+        yield "base", ("base",), recipe.base, "base", recipe.names, -1
     if method.extra:
         for index, entry in enumerate(recipe.models):
             path = ("models", index, method.extra)

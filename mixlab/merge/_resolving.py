@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mixlab.merge._method import MergeMethod, spelled
-from mixlab.merge._recipe import Recipe, check_setting
+from mixlab.merge._recipe import Recipe
+from mixlab.merge._recipe_checks import check_setting
 from mixlab.merge._schedule import Schedule
 from mixlab.spec import MixlabError, SpecError
 

@@ -435,7 +435,9 @@ def test_keys_do_not_depend_on_where_models_stand(tmp_path: Path, pair: tuple[Pa
         {"method": "wise_ft", "base": "reference", "models": ["vlm"], "settings": {"alpha": 0}},
         models={"vlm": pair[0], "reference": pair[1]},
     )
-    assert [source.key for source in plan_merge(recipe).sources] == ["vlm", "reference"]
+    assert [source.key for source in plan_merge(recipe).sources] == ["model-0", "base"]
+    again = load_recipe(plan_merge(recipe).recipe)
+    assert [source.key for source in plan_merge(again).sources] == ["model-0", "base"]
 
 
 def test_further_tensors_of_each_model(tmp_path: Path, pair: tuple[Path, Path]) -> None:

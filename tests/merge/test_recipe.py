@@ -103,7 +103,7 @@ def test_a_mergekit_file_is_told_apart(tmp_path: Path) -> None:
     assert "mergekit" in refused(tmp_path, "merge_method: linear\nmodels: [{model: a}]\n")
 
 
-def test_placeholders_are_filled_and_give_the_key(tmp_path: Path) -> None:
+def test_placeholders_are_filled(tmp_path: Path) -> None:
     recipe = load_recipe(
         {
             "method": "wise_ft",
@@ -115,7 +115,6 @@ def test_placeholders_are_filled_and_give_the_key(tmp_path: Path) -> None:
         models={"vlm": tmp_path / "v", "reference": "r"},
     )
     assert recipe.folder("vlm") == str(tmp_path / "v")
-    assert recipe.is_placeholder("reference")
     plain = recipe.plain()
     assert (plain["base"], plain["target"]) == ("r", str(tmp_path / "v"))
     assert plain["models"] == [{"model": str(tmp_path / "v")}]
