@@ -2,16 +2,20 @@
 
 from mixlab.merge import kernels as kernels
 from mixlab.merge._checkpoints import merge_checkpoints, preview_merge, verify_merge
+from mixlab.merge._cost import MergeCost, plan_cost
 from mixlab.merge._display import MergeDisplay
 from mixlab.merge._execute import execute
 from mixlab.merge._listing import list_merges
 from mixlab.merge._method import Context, MergeMethod, get_method, merge_method, method_names
 from mixlab.merge._path import MergePath, TensorReport
 from mixlab.merge._plan import Input, MergePlan, TensorPlan
+from mixlab.merge._planning import plan_merge
+from mixlab.merge._recipe import Recipe, load_recipe
 from mixlab.merge._report import MergeReport, Progress
 from mixlab.merge._schedule import Schedule
 from mixlab.merge._soup import GreedySoup, greedy_soup
 from mixlab.merge._state import merge_state_dicts
+from mixlab.merge._table import as_rows, merge_table
 from mixlab.merge._verify import VerifyReport, verify
 from mixlab.merge.methods import (
     arcee_fusion,
@@ -49,17 +53,20 @@ __all__ = [
     "Context",
     "GreedySoup",
     "Input",
+    "MergeCost",
     "MergeDisplay",
     "MergeMethod",
     "MergePath",
     "MergePlan",
     "MergeReport",
     "Progress",
+    "Recipe",
     "Schedule",
     "TensorPlan",
     "TensorReport",
     "VerifyReport",
     "arcee_fusion",
+    "as_rows",
     "breadcrumbs",
     "breadcrumbs_ties",
     "dare_linear",
@@ -75,9 +82,11 @@ __all__ = [
     "linear",
     "lines",
     "list_merges",
+    "load_recipe",
     "merge_checkpoints",
     "merge_method",
     "merge_state_dicts",
+    "merge_table",
     "method_names",
     "model_stock",
     "multislerp",
@@ -86,6 +95,8 @@ __all__ = [
     "nuslerp",
     "passthrough",
     "permuted_direction",
+    "plan_cost",
+    "plan_merge",
     "preview_merge",
     "ram",
     "ramplus_tl",
