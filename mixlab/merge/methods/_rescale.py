@@ -51,6 +51,6 @@ def keep(
             return kept * torch.where(mask > 0, 1 / odds, 0).to(delta.dtype)
         return kept * (1 / odds) if odds > 0 else kept
     if rescale:
-        before, after = (block_sums(part.abs().flatten()) for part in (delta, kept))
+        before, after = (block_sums(part.detach().abs().flatten()) for part in (delta, kept))
         return kept * match_l1(before, after)
     return kept

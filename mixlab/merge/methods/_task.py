@@ -24,7 +24,8 @@ def task_arithmetic(
 ) -> torch.Tensor:
     """Task arithmetic: theta = base + lambda * sum_i w_i (x_i - base).
 
-    mergekit also takes `density` and `rescale` here, and ignores them; this refuses them.
+    mergekit also takes `density` and `rescale` here, and ignores them; this refuses them. It
+    subtracts in the models' dtype, which in bfloat16 costs about 2% of a task vector's norm.
 
     Args:
         tensors: of one shape, any floating dtypes.

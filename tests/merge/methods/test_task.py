@@ -123,6 +123,19 @@ def test_ties_worked_by_hand() -> None:
     assert ours("ties", [one, -one], base).tolist() == [4, 3, 1, 0.5]
 
 
+def test_a_single_element_is_kept_by_ties_and_not_by_breadcrumbs() -> None:
+    base, tuned = torch.zeros(1), torch.tensor([3.0])
+    for name, expected in [("ties", 3), ("breadcrumbs", 0)]:
+        assert ours(name, [tuned], base, density=0.1).item() == expected
+        assert theirs(name, [tuned], base, each={"weight": [1.0]}, density=0.1).item() == expected
+
+
+def test_a_row_of_one_element_is_kept_at_its_density() -> None:
+    base, tuned = torch.zeros(4000, 1), torch.ones(4000, 1)
+    mine = ours("della", [tuned], base, density=0.3, rescale=False)
+    assert mine.mean().item() == pytest.approx(0.3, abs=0.04)
+
+
 def test_election_before_or_after_weighting() -> None:
     base, tensors = torch.zeros(1), [torch.tensor([3.0]), torch.tensor([-2.0])]
     # Weighted votes are 3 and -8: - is elected. Unweighted ones are 3 and -2: + is.
