@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Annotated
 
 import torch
@@ -12,6 +14,8 @@ from mixlab.merge._method import Context, PerModel, Tensors, merge_method
 from mixlab.spec import MixlabError
 
 NotNegative = Annotated[float, Field(ge=0)]
+# Elements of a part.
+PART = 1 << 16
 
 
 @merge_method(
@@ -54,16 +58,26 @@ def fisher(
         raise MixlabError("fisher: all weights are 0; give at least one model a positive weight")
     for index, diagonal in enumerate(importance):
         _check(diagonal, context, index)
+    # In parts, so that what lies between stays in the cache; every element is on its own.
+    flat = [tensor.reshape(-1).split(PART) for tensor in tensors]
+    diagonals = [diagonal.reshape(-1).split(PART) for diagonal in importance]
+    theta = [
+        _average(parts, shares, weight)
+        for parts, shares in zip(zip(*flat, strict=True), zip(*diagonals, strict=True), strict=True)
+    ]
+    return torch.cat(theta).view(tensors[0].shape)
+
+
+def _average(tensors: Tensors, importance: Tensors, weight: Sequence[float]) -> torch.Tensor:
     # Relative to the largest at each element, so that no F, however small, leaves the float range.
     top = torch.stack(list(importance)).amax(0)
     shares = [
         w * torch.where(top > 0, diagonal / top, 1.0)
         for w, diagonal in zip(weight, importance, strict=True)
     ]
-    silent = sum(shares, torch.zeros_like(top)) == 0
+    silent = torch.stack(shares).sum(0) == 0
     shares = [torch.where(silent, w, s) for w, s in zip(weight, shares, strict=True)]
-    theta = torch.zeros_like(top)
-    total = torch.zeros_like(top)
+    theta, total = torch.zeros_like(top), torch.zeros_like(top)
     for tensor, share in zip(tensors, shares, strict=True):
         theta = theta + share * tensor
         total = total + share
@@ -71,11 +85,15 @@ def fisher(
 
 
 def _check(diagonal: torch.Tensor, context: Context, index: int) -> None:
+    if diagonal.numel() == 0:
+        return
+    low, high = diagonal.aminmax()
+    if low >= 0 and high < math.inf:
+        return
     bad = ~(torch.isfinite(diagonal) & (diagonal >= 0))
-    if bool(bad.any()):
-        where = f"{context.name}: " if context.name else ""
-        raise MixlabError(
-            f"{where}fisher: {int(bad.sum())} of {bad.numel()} importances of model {index} are "
-            f"negative or not finite, the first {diagonal[bad][0].item()}; expected numbers from 0 "
-            "up, such as mean squared gradients"
-        )
+    where = f"{context.name}: " if context.name else ""
+    raise MixlabError(
+        f"{where}fisher: {int(bad.sum())} of {bad.numel()} importances of model {index} are "
+        f"negative or not finite, the first {diagonal[bad][0].item()}; expected numbers from 0 up, "
+        "such as mean squared gradients"
+    )

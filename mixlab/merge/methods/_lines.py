@@ -47,17 +47,7 @@ def lines(
     """
     assert base is not None
     assert isinstance(weight, tuple)
-    if beta is None:
-        if len(tensors) > 1:
-            raise MixlabError(
-                f"lines: beta is missing for {len(tensors)} models (1 - alpha is the default for "
-                "one alone); give the gain from the first block to the last"
-            )
-        beta = 1 - alpha
-    depth = 0.0
-    if context.layer is not None and context.layers > 1:
-        depth = context.layer / (context.layers - 1)
-    scale = alpha + beta * depth
+    scale = scale_at(alpha, beta, len(tensors), context)
     change = torch.zeros_like(base)
     for tensor, share in zip(tensors, weight, strict=True):
         change = change + share * (tensor - base)
@@ -65,3 +55,22 @@ def lines(
         # From the nearer end, so that the tuned model too is met bit for bit.
         return step(tensors[0], (scale * weight[0] - 1) * (tensors[0] - base))
     return step(base, scale * change)
+
+
+def scale_at(alpha: float, beta: float | None, count: int, context: Context) -> float:
+    """The scale of `count` models' task vectors in the context's block.
+
+    Raises:
+        MixlabError: several models come without beta.
+    """
+    if beta is None:
+        if count > 1:
+            raise MixlabError(
+                f"lines: beta is missing for {count} models (1 - alpha is the default for one "
+                "alone); give the gain from the first block to the last"
+            )
+        beta = 1 - alpha
+    depth = 0.0
+    if context.layer is not None and context.layers > 1:
+        depth = context.layer / (context.layers - 1)
+    return alpha + beta * depth

@@ -1,7 +1,9 @@
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from mixlab.merge import Context, lines, task_arithmetic, wise_ft
+from mixlab.merge import Context, get_method, lines, task_arithmetic, wise_ft
 from mixlab.spec import MixlabError
 
 BASE, TUNED = torch.tensor([1.0, 2.0]), torch.tensor([2.0, 6.0])
@@ -60,3 +62,27 @@ def test_the_last_block_of_one_model_is_its_own_bit_for_bit():
 def test_several_models_need_beta():
     with pytest.raises(MixlabError, match="beta is missing for 2 models"):
         lines([TUNED, TUNED], BASE, alpha=0.5)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.floats(-0.5, 1.5),
+    st.none() | st.floats(-1, 1),
+    st.integers(0, 4),
+    st.integers(1, 3),
+    st.sampled_from([torch.float32, torch.bfloat16]),
+)
+def test_fast_path_is_the_formula(alpha, beta, layer, count, dtype):
+    generator = torch.Generator().manual_seed(layer)
+    base, *tensors = (torch.randn(500, generator=generator).to(dtype) for _ in range(count + 1))
+    for tensor in tensors:
+        tensor[:2] = base[:2] = torch.tensor([-0.0, 3.0])
+    method = get_method("lines")
+    beta = 0.5 if beta is None and count > 1 else beta
+    given = method.settings({"alpha": alpha, "beta": beta, "weight": 0.75}, count)
+    fast, plain = (method.apply(tensors, base, given, at(layer), plain=p) for p in (False, True))
+    close = (
+        {"rtol": 2**-7, "atol": 2e-3} if dtype == torch.bfloat16 else {"rtol": 1e-5, "atol": 2e-6}
+    )
+    torch.testing.assert_close(fast, plain, **close)
+    assert bool(fast[0].signbit())
