@@ -16,6 +16,7 @@ from mixlab.merge._schedule import Schedule
 from mixlab.merge._soup import GreedySoup, greedy_soup
 from mixlab.merge._state import merge_state_dicts
 from mixlab.merge._table import as_rows, merge_table
+from mixlab.merge._threshold import model_threshold
 from mixlab.merge._verify import VerifyReport, verify
 from mixlab.merge.methods import (
     arcee_fusion,
@@ -89,6 +90,7 @@ __all__ = [
     "merge_table",
     "method_names",
     "model_stock",
+    "model_threshold",
     "multislerp",
     "named_recipes",
     "nearswap",

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from mixlab.merge import ties
-from mixlab.merge._threshold import model_threshold
+from mixlab.merge import model_threshold, ties
 from mixlab.spec import MixlabError
 
 

@@ -25,7 +25,7 @@ def task_arithmetic(
     """Task arithmetic: theta = base + lambda * sum_i w_i (x_i - base).
 
     mergekit also takes `density` and `rescale` here, and ignores them; this refuses them. It
-    subtracts in the models' dtype, which in bfloat16 costs about 2% of a task vector's norm.
+    computes in the models' dtype unless told otherwise, so that bfloat16 is rounded at each step.
 
     Args:
         tensors: of one shape, any floating dtypes.
