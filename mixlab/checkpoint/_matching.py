@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mixlab.checkpoint._names import count_layers, is_vocabulary, language_prefix, tensor_place
+from mixlab.checkpoint._block_search import HOW, Shapes, find_blocks, in_blocks, split_block
+from mixlab.checkpoint._names import is_vocabulary, language_prefix, tensor_place
 from mixlab.spec import MixlabError
 
-Shapes = Mapping[str, Sequence[int]]
 # Constants that some checkpoints store and others make anew; they are no evidence.
 _BUFFERS = (".inv_freq", ".masked_bias", ".attn.bias", ".attention.bias")
-_HOW = (
-    "give the prefixes by hand, this model's to the target's, for example "
-    'names: {"model.": "model.language_model."}'
-)
 _SHOWN = 12
 
 
@@ -25,10 +21,12 @@ def match_names(
     Equal names are the answer where all of the source's block tensors stand in the target with
     equal shapes. Otherwise the source's list of blocks is looked for under other prefixes of the
     target (`model.layers.` as `model.language_model.layers.`); it counts as found where every
-    block tensor is there, of equal shape, and as many blocks; embeddings, final norm and head
-    follow it. Vocabulary tables may have more rows in the target. A head may be missing on
-    either side (tied weights are stored once): a target's own head is matched with the tied
-    source's embeddings. Other tensors without a counterpart do not stand in the answer.
+    block tensor is there, of equal shape, and as many blocks of that kind, in order. Blocks of
+    another kind may stand between them (cross-attention): block 4 may then be the target's 5.
+    Embeddings, final norm and head follow. Vocabulary tables may have more rows in the target. A
+    head may be missing on either side (tied weights are stored once): a target's own head is
+    matched with the tied source's embeddings. Other tensors without a counterpart do not stand in
+    the answer.
 
     Args:
         target, source: name -> shape.
@@ -47,13 +45,13 @@ def match_names(
             _check_shapes(target, source, same)
             return same
         raise MixlabError(
-            f"the model has no blocks (such as model.layers.0) to find in the target; {_HOW}"
+            f"the model has no blocks (such as model.layers.0) to find in the target; {HOW}"
         )
-    blocks = [n for n in source if _in_blocks(n, here) and not n.endswith(_BUFFERS)]
-    there = _find(target, source, blocks, here)
+    blocks = [n for n in source if in_blocks(n, here) and not n.endswith(_BUFFERS)]
+    there, layers = find_blocks(target, source, blocks, here)
     pairs = {}
     for name in source:
-        found = _counterpart(name, source[name], here, there, target)
+        found = _counterpart(name, source[name], here, there, layers, target)
         if found is not None:
             pairs[found] = name
     _follow_tied_head(pairs, target, source, here)
@@ -62,58 +60,23 @@ def match_names(
     return {name: pairs[name] for name in target if name in pairs}
 
 
-def _in_blocks(name: str, prefix: str) -> bool:
-    place = tensor_place(name)
-    return place.layer is not None and place.prefix == prefix
-
-
-def _find(target: Shapes, source: Shapes, blocks: list[str], here: str) -> str:
-    """The one prefix of the target that holds all blocks of the source."""
-    tail = blocks[0][len(here) :]
-    found = {n[: -len(tail)] for n in target if n == tail or n.endswith("." + tail)}
-    wanted = count_layers(blocks)
-    fits, told = [], []
-    for prefix in sorted(found):
-        names = [prefix + name[len(here) :] for name in blocks]
-        present = [n for n in names if n in target]
-        equal = sum(
-            n in target and tuple(target[n]) == tuple(source[b])
-            for n, b in zip(names, blocks, strict=True)
-        )
-        depth = count_layers(n for n in target if n.startswith(prefix) and _in_blocks(n, prefix))
-        told.append(
-            f"{prefix or '(no prefix)'}: {len(present)} of {len(blocks)} block tensors there, "
-            f"{equal} of equal shape, {depth or wanted} blocks for {wanted}"
-        )
-        if equal == len(blocks) and depth in (0, wanted):
-            fits.append(prefix)
-    if here in fits:
-        return here
-    if len(fits) == 1:
-        return fits[0]
-    shown = "\n  ".join(told) or _other_blocks(target)
-    what = "in several places" if fits else "nowhere as a whole"
-    raise MixlabError(
-        f"the model's {len(blocks)} block tensors under {here!r} are in the target {what}:\n  "
-        f"{shown}\n{_HOW}, or leave the model out if its architecture is another"
-    )
-
-
-def _other_blocks(target: Shapes) -> str:
-    prefixes = sorted({tensor_place(n).prefix for n in target if tensor_place(n).layer is not None})
-    return "the target has blocks under " + (", ".join(map(repr, prefixes)) or "no prefix at all")
-
-
 def _counterpart(
-    name: str, shape: Sequence[int], here: str, there: str, target: Shapes
+    name: str,
+    shape: Sequence[int],
+    here: str,
+    there: str,
+    layers: Mapping[int, int],
+    target: Shapes,
 ) -> str | None:
+    if in_blocks(name, here):
+        container, layer, rest = split_block(name, here) or ("", 0, "")
+        moved = f"{there}{container}.{layers.get(layer, layer)}.{rest}"
+        return moved if moved in target else None
     if here == there and name in target:
         return name
     if name.startswith(here) and there + name[len(here) :] in target:
         return there + name[len(here) :]
     place = tensor_place(name)
-    if _in_blocks(name, here):
-        return None
     # `language_model.model.` for `model.`: what stands outside is wrapped in the same way.
     if there.endswith(here) and there[: len(there) - len(here)] + name in target:
         return there[: len(there) - len(here)] + name
@@ -160,7 +123,7 @@ def _check_complete(pairs: Mapping[str, str], source: Shapes, here: str, there: 
     if lost:
         raise MixlabError(
             f"the model's blocks under {here!r} are the target's under {there!r}, but the target "
-            f"has no counterpart of {len(lost)} tensors:\n  {_listed(lost)}\n{_HOW}"
+            f"has no counterpart of {len(lost)} tensors:\n  {_listed(lost)}\n{HOW}"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 
 import torch
@@ -44,13 +44,11 @@ def run_jobs(jobs: Sequence[Job], threads: int, done: Callable[[int], None]) -> 
                 done(jobs[index][0])
             return
         with ThreadPoolExecutor(min(threads, len(jobs))) as pool:
-            left = {pool.submit(jobs[index][1]): index for index in order}
+            sizes = {pool.submit(jobs[index][1]): jobs[index][0] for index in order}
             try:
-                while left:
-                    ended, _ = wait(left, return_when=FIRST_COMPLETED)
-                    for future in sorted(ended, key=left.__getitem__):
-                        future.result()
-                        done(jobs[left.pop(future)][0])
+                for future in as_completed(sizes):
+                    future.result()
+                    done(sizes[future])
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise

@@ -65,9 +65,7 @@ def test_more_rows_in_the_target_are_allowed_and_fewer_refused():
     source = shapes_of_lm("llama", False)
     longer = {n: (107, 32) if s == (100, 32) else s for n, s in source.items()}
     assert set(match_names(longer, source)) == set(source)
-    with pytest.raises(
-        MixlabError, match=r"lm_head.weight: \[100, 32\] in .*, \[107, 32\]"
-    ):
+    with pytest.raises(MixlabError, match=r"lm_head.weight: \[100, 32\] in .*, \[107, 32\]"):
         match_names(source, longer)
 
 
@@ -122,3 +120,25 @@ def test_stored_buffers_are_no_evidence():
     expected = match_names(target, source)
     source["model.layers.0.self_attn.rotary_emb.inv_freq"] = (4,)
     assert match_names(target, source) == expected
+
+
+def test_blocks_of_another_kind_between_shift_the_layers():
+    source = shapes_of_lm("llama", False)
+    cross = {"cross_attn.q_proj.weight": (32, 32), "mlp.up_proj.weight": (64, 32)}
+    target = {}
+    for name, shape in source.items():
+        target["language_model." + name.replace("layers.1.", "layers.2.")] = shape
+    for leaf, shape in cross.items():
+        target[f"language_model.model.layers.1.{leaf}"] = shape
+    pairs = match_names(target, source)
+    assert len(pairs) == len(source)
+    assert pairs["language_model.model.layers.2.mlp.up_proj.weight"] == (
+        "model.layers.1.mlp.up_proj.weight"
+    )
+    assert "language_model.model.layers.1.mlp.up_proj.weight" not in pairs
+
+
+def test_another_tower_of_the_same_shape_is_no_rival():
+    source = shapes_of_lm("llama", False)
+    target = {p + n: s for p in ("thinker.", "talker.") for n, s in source.items()}
+    assert match_names(target, source) == {f"thinker.{n}": n for n in source}
