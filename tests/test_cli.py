@@ -1,8 +1,10 @@
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tiny_checkpoints import write_model
 from typer.testing import CliRunner
 
 from mixlab import MixlabError
@@ -11,7 +13,7 @@ from mixlab.cli import app, main
 
 @pytest.mark.parametrize(
     "command",
-    [["sweep"], ["report"], ["testbed", "build"], ["testbed", "arm"], ["mix", "show"]],
+    [["sweep"], ["report"], ["merge"], ["testbed", "build"], ["testbed", "arm"], ["mix", "show"]],
 )
 def test_help_has_an_example(command: list[str]) -> None:
     result = CliRunner().invoke(app, [*command, "--help"])
@@ -46,6 +48,88 @@ def test_help_imports_neither_torch_nor_pandas() -> None:
         "assert not {'torch', 'pandas', 'optuna'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_merge_imports_torch_and_little_else() -> None:
+    code = (
+        "import sys; import mixlab.cli\n"
+        "from mixlab.merge import MergeDisplay, list_merges, merge_checkpoints, preview_merge\n"
+        "heavy = {'pandas', 'transformers', 'optuna', 'mergekit', 'scipy', 'pyarrow', 'datasets'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.fixture
+def merge_recipe(tmp_path: Path) -> Path:
+    a, b = (write_model(tmp_path / name, seed=seed) for seed, name in enumerate(("a", "b")))
+    file = tmp_path / "recipe.yaml"
+    file.write_text(f"method: linear\nmodels: [{{model: {a}, weight: 0.5}}, {b}]\n")
+    return file
+
+
+def test_merge_makes_a_folder_and_says_what_it_did(merge_recipe: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = CliRunner().invoke(
+        app,
+        ["merge", str(merge_recipe), str(out), "--set", "models.0.weight=1", "--verify-all"],
+        catch_exceptions=False,
+    )
+    assert result.exit_code == 0
+    assert f"{out}: 21 tensors mixed, 0 kept, 0 dropped" in result.output
+    assert "21 of 21 mixed tensors computed again" in result.output
+    marker = json.loads((out / "mixlab_merge.json").read_text())
+    assert marker["recipe"]["models"][0]["weight"] == 1
+
+
+def test_merge_dry_run_writes_nothing(merge_recipe: Path, tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    result = CliRunner().invoke(app, ["merge", str(merge_recipe), "--dry-run", "--full"])
+    assert result.exit_code == 0
+    assert "model.layers.1.mlp.up_proj.weight" in result.output
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["RECIPE"], "expected RECIPE and OUT"),
+        (["RECIPE", "OUT", "--model", "vlm"], "expected NAME=DIR"),
+        (["audit-uniform", "OUT"], "--model vlm=DIR"),
+        (["audit-unifrom", "OUT"], "did you mean 'audit-uniform'?"),
+        (["RECIPE", "OUT", "--max-shard-size", "big"], "'big' is no size"),
+        (["RECIPE", "OUT", "--threads", "0"], "threads is 0"),
+    ],
+)
+def test_merge_mistakes(
+    merge_recipe: Path, tmp_path: Path, arguments: list[str], told: str
+) -> None:
+    places = {"RECIPE": str(merge_recipe), "OUT": str(tmp_path / "out")}
+    given = [places.get(one, one) for one in arguments]
+    result = CliRunner().invoke(app, ["merge", *given])
+    assert isinstance(result.exception, MixlabError)
+    assert told in str(result.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_merge_list() -> None:
+    result = CliRunner().invoke(app, ["merge", "--list"])
+    assert "audit-ties-0.2" in result.output
+    assert "slerp" in result.output
+
+
+def test_ctrl_c_in_a_merge_is_one_sentence_and_leaves_nothing(
+    merge_recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mixlab.merge._display.MergeDisplay.__call__", stop)
+    before = sorted(tmp_path.rglob("*"))
+    result = CliRunner().invoke(app, ["merge", str(merge_recipe), str(tmp_path / "out")])
+    assert result.exit_code == 130
+    assert f"mixlab: stopped; nothing was written to {tmp_path}/out" in result.stderr
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_disk_error_that_no_room_foresaw_is_one_message(

@@ -43,6 +43,7 @@ def write_marker(folder: Path, plan: MergePlan, report: MergeReport) -> Path:
     `recipe` in it is the recipe as asked for, `digest`s are those of `combine_digest`.
     """
     about = {"mixlab": __version__, "recipe": plan.recipe, **report.to_json()}
+    about["warnings"] = _without_paths(plan, report)
     return write_json(folder / MARKER, about)
 
 
@@ -100,9 +101,17 @@ def _card(plan: MergePlan, report: MergeReport) -> Iterator[str]:
         f"{name}: {nan} NaN, {infinite} infinite values"
         for name, (nan, infinite) in report.nonfinite.items()
     ]
-    facts += list(report.warnings)
+    facts += _without_paths(plan, report)
     if facts:
         yield from _section("Notes", [f"- {' '.join(fact.split())}" for fact in facts])
+
+
+def _without_paths(plan: MergePlan, report: MergeReport) -> list[str]:
+    """Warnings, with the names of folders: where they lie on this machine is nobody's business."""
+    told = list(report.warnings)
+    for folder in sorted(plan.folders, key=lambda one: -len(str(one))):
+        told = [text.replace(str(folder), shown_name(folder)) for text in told]
+    return told
 
 
 def _section(title: str, lines: list[str]) -> Iterator[str]:

@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from types import TracebackType
-
-from rich.console import Console
-from rich.progress import BarColumn, TextColumn
-from rich.progress import Progress as Bar
+from typing import TYPE_CHECKING, TextIO
 
 from mixlab.merge._report import Progress
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
 
 _PLAIN_SECONDS = 5.0
 
 
 class MergeDisplay:
-    """A `progress` callback for `merge_checkpoints`; a context manager around the call."""
+    """A `progress` callback for `merge_checkpoints`; a context manager around the call.
 
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True)
+    Args:
+        stream: where to; standard error by default.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
         self._told = time.monotonic()
-        self._bar = Bar(
-            BarColumn(),
-            TextColumn("{task.description}", markup=False),
-            console=self._console,
-            transient=True,
-            disable=not self._console.is_terminal,
-        )
-        self._task = self._bar.add_task("", total=None)
+        self._bar: Bar | None = None
 
     def __enter__(self) -> MergeDisplay:
-        self._bar.start()
+        if self._stream.isatty():
+            # Imported only where there is something to draw: it takes a tenth of a second.
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn
+            from rich.progress import Progress as Bar
+
+            words = TextColumn("{task.description}", markup=False)
+            console = Console(file=self._stream)
+            self._bar = Bar(BarColumn(bar_width=20), words, console=console, transient=True)
+            self._bar.add_task("", total=None)
+            self._bar.start()
         return self
 
     def __exit__(
@@ -39,20 +47,21 @@ class MergeDisplay:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
     def __call__(self, progress: Progress) -> None:
         """Show how far the merge is."""
-        if self._console.is_terminal:
+        if self._bar is not None:
             self._bar.update(
-                self._task,
+                self._bar.task_ids[0],
                 completed=progress.done,
                 total=progress.total,
                 description=describe(progress),
             )
         elif time.monotonic() - self._told >= _PLAIN_SECONDS:
             self._told = time.monotonic()
-            self._console.print(describe(progress), highlight=False, markup=False, soft_wrap=True)
+            print(describe(progress), file=self._stream, flush=True)
 
 
 def describe(progress: Progress) -> str:
