@@ -72,17 +72,17 @@ class SettingsOfTensors:
             found = [None if g is None else self._value(g, name, layer, layers) for g in row]
             if all(g is None for g in row):
                 continue
-            unnamed = [index for index, value in enumerate(found) if value is _UNNAMED]
-            if len(unnamed) == len(found):
-                return None
-            if unnamed:
-                silent = row[unnamed[0]]
-                assert silent is not None
+            unnamed = [g for g, v in zip(row, found, strict=True) if g and v is _UNNAMED]
+            # A plain value asks for nothing: it holds wherever the schedules name a tensor.
+            scheduled = [g for g in row if g is not None and g.schedule is not None]
+            if unnamed and len(unnamed) < len(scheduled):
                 raise self._recipe.error(
-                    silent.path,
+                    unnamed[0].path,
                     f"{key}: this schedule does not name {name}, but another model's does; "
                     "give a list of rules that ends with {value: …} for the rest",
                 )
+            if unnamed:
+                return None
             # Where a model says nothing, the method's default holds.
             default = self._method.each.model_fields[_field(self._method, key)].default
             values[key] = [

@@ -10,7 +10,9 @@ import torch
 from tiny_checkpoints import LAYOUTS, make_config, make_state, write_folder, write_model
 
 from mixlab.checkpoint import Checkpoint
+from mixlab.merge import get_method, method_names
 from mixlab.merge._cost import plan_cost
+from mixlab.merge._method import spelled
 from mixlab.merge._plan import MergePlan, TensorPlan
 from mixlab.merge._planning import plan_merge
 from mixlab.merge._recipe import load_recipe
@@ -172,9 +174,14 @@ def test_a_schedule_for_other_layers_is_an_error(pair: tuple[Path, Path]) -> Non
 
 
 def test_models_whose_schedules_disagree_are_an_error(pair: tuple[Path, Path]) -> None:
-    models = [{"model": str(pair[0]), "weight": {"late": 1.0, "from": 0.5}},
-              {"model": str(pair[1]), "weight": 0.5}]  # fmt: skip
-    assert "does not name" in refused(models=models)
+    late = {"late": 1.0, "from": 0.5}
+    models: list[dict[str, Any]] = [
+        {"model": str(pair[0]), "weight": late},
+        {"model": str(pair[1]), "weight": [0.5, 0.5]},
+    ]
+    assert "does not name model.layers.0." in refused(models=models)
+    models[1]["weight"] = 0.5
+    assert {tensor.layer for tensor in by_name(plan_of(models=models)).values()} == {1}
 
 
 def test_nothing_merged_is_an_error(pair: tuple[Path, Path]) -> None:
@@ -451,6 +458,28 @@ def test_further_tensors_of_each_model(tmp_path: Path, pair: tuple[Path, Path]) 
     )
     plan = plan_of(method="fisher", models=models, scope=[EMBED])
     assert list(by_name(plan)) == [EMBED]
+
+
+@pytest.mark.parametrize("name", method_names())
+def test_every_method_can_be_planned(tmp_path: Path, pair: tuple[Path, Path], name: str) -> None:
+    method = get_method(name)
+    folders = [*pair, write_model(tmp_path / "c", seed=3)]
+    count = max(method.models[0], 1)
+    models: list[dict[str, Any]] = [{"model": str(folder)} for folder in folders[:count]]
+    settings: dict[str, Any] = {}
+    for key, field in method.shared.model_fields.items():
+        if field.is_required():
+            settings[spelled(key)] = 0.5
+    for entry in models:
+        for key, field in method.each.model_fields.items():
+            if field.is_required():
+                entry[spelled(key)] = 0.5
+        if method.extra:
+            entry[method.extra] = str(pair[0])
+    base = {} if method.base == "none" else {"base": folders[count]}
+    plan = plan_of(method=name, models=models, settings=settings, **base)
+    assert plan.counts() == {"mix": 21}
+    assert (by_name(plan)[UP].base is None) == (method.base == "none")
 
 
 def test_configs_that_disagree_are_a_warning(tmp_path: Path, pair: tuple[Path, Path]) -> None:
