@@ -36,6 +36,8 @@ def copy_range(source: int, at: int, target: int, to: int, length: int) -> int:
             except OSError as error:
                 if error.errno not in _CANNOT:
                     raise
+                got = 0
+            if not got:  # some file systems answer 0 where they cannot
                 by_kernel = False
                 continue
         else:

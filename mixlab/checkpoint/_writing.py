@@ -196,6 +196,8 @@ class ShardWriter:
         with disk_errors(self.folder):
             for descriptor in self._descriptors.values():
                 os.fsync(descriptor)
+            for name in self._whole:
+                self._flush(self.folder / name)
         self.close()
         if len(self.shards) > 1:
             index = {
@@ -203,6 +205,14 @@ class ShardWriter:
                 "weight_map": dict(sorted(self._file_of.items())),
             }
             write_text(self.folder / INDEX, json.dumps(index, indent=2, ensure_ascii=False) + "\n")
+
+    @staticmethod
+    def _flush(path: Path) -> None:
+        descriptor = open_file(path)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def close(self) -> None:
         """Close the files; what is not finished stays as it is."""

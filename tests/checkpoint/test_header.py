@@ -214,3 +214,9 @@ def test_an_empty_file_and_one_without_tensors(tmp_path):
     for text in (b"{}", b'{"__metadata__":{}}', b"{  }"):
         with_header(path, text)
         assert read_header(path) == {}
+
+
+def test_more_tensors_than_any_model_has_are_refused(file, monkeypatch):
+    monkeypatch.setattr("mixlab.checkpoint._header._TENSOR_LIMIT", 1)
+    with pytest.raises(MixlabError, match="more than 1 tensors"):
+        read_header(file)
