@@ -4,6 +4,7 @@ from mixlab.merge.kernels import _by_parts as _by_parts
 from mixlab.merge.kernels import _linear as _linear
 from mixlab.merge.kernels import _lines as _lines
 from mixlab.merge.kernels import _nearswap as _nearswap
+from mixlab.merge.kernels import _random_direction as _random_direction
 from mixlab.merge.kernels import _slerp as _slerp
 from mixlab.merge.kernels import _sparse as _sparse
 from mixlab.merge.kernels import _sphere as _sphere

@@ -42,11 +42,16 @@ def random_direction(
     """
     assert base is not None
     (tuned,) = tensors
-    # Multiples of 2**-24 from 0 on, moved to the middle of their cells: none is 0, 1/2 or 1.
-    gauss = torch.special.ndtri(uniforms_like(base, context, 0).double() + 2.0**-25)
+    gauss = gaussians(uniforms_like(base, context, 0))
     length = torch.linalg.vector_norm((tuned - base).double())
     change = gauss * (alpha * length / torch.linalg.vector_norm(gauss))
     return step(base, change.to(base.dtype))
+
+
+def gaussians(uniform: torch.Tensor) -> torch.Tensor:
+    """Standard normal float64 numbers, none 0 or infinite, from uniform multiples of 2**-24."""
+    # Moved to the middle of their cells: none is 0, 1/2 or 1.
+    return torch.special.ndtri(uniform.double() + 2.0**-25)
 
 
 @merge_method(

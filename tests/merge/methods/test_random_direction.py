@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from mixlab.merge import Context, permuted_direction, random_direction
+from mixlab.merge import Context, get_method, permuted_direction, random_direction
 
 SHAPES = st.sampled_from([(1,), (33,), (5, 7), (2, 3, 4)])
 
@@ -72,3 +72,14 @@ def test_one_walk_for_all_alphas_and_another_for_each_model(null):
     torch.testing.assert_close(half, whole / 2)
     other = null([tuned], base, context=Context("a", models=("y",), seed=1)) - base
     assert not torch.allclose(whole, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_fast_path_is_the_formula_over_parts(dtype):
+    base, tuned = (t.to(dtype) for t in pair((3, 100_000)))
+    method = get_method("random_direction")
+    given, context = method.settings({"alpha": 0.7}, 1), Context("a", seed=2)
+    fast, plain = (method.apply([tuned], base, given, context, plain=p) for p in (False, True))
+    rtol = 2e-6 if dtype == torch.float32 else 2**-7
+    torch.testing.assert_close(fast, plain, rtol=rtol, atol=1e-7)
+    assert float((fast == plain).float().mean()) > 0.99
