@@ -75,7 +75,7 @@ def sce(
     for _, parts, reference in float_parts(tensors, base):
         for vector, into in zip(_selected(parts, reference, least), sums, strict=True):
             into += _block_sums(vector.square_())
-    weights = shares_of_squares([exact_sum(one) / to.numel() for one in sums])
+    weights = shares_of_squares([exact_sum(one) / max(1, to.numel()) for one in sums])
     for at, parts, reference in float_parts(tensors, base):
         theta = consensus(_selected(parts, reference, least), weights).add_(reference)
         to[at : at + PART].copy_(keep_agreed(theta, [reference, *parts]))

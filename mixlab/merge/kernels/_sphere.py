@@ -12,7 +12,7 @@ import torch
 
 from mixlab.merge._method import Context, Tensors, kernel
 from mixlab.merge.kernels._gram import Matrix, gram, write_combination, write_formula
-from mixlab.merge.kernels._linear import keep_agreed_part
+from mixlab.merge.kernels._linear import PART, keep_agreed_part
 from mixlab.merge.methods._linear import shares
 from mixlab.merge.methods._nuslerp import LINE, share_of_second
 
@@ -116,7 +116,9 @@ def model_stock(
     below = 1 + (count - 1) * cosine
     t = 0.0 if abs(below) < 1e-6 else count * cosine / below
     write_combination(tensors, base, [t / count] * count, out)
-    keep_agreed_part(out, [base, *tensors])
+    flat, to = [x.view(-1) for x in (base, *tensors)], out.view(-1)
+    for at in range(0, to.numel(), PART):
+        keep_agreed_part(to[at : at + PART], [x[at : at + PART] for x in flat])
 
 
 def _karcher(cosines: Matrix, steps: int, tolerance: float) -> Matrix | None:

@@ -39,7 +39,7 @@ def model_stock(
     assert base is not None
     count = len(tensors)
     vectors = [x - base if filter_wise else (x - base).flatten() for x in tensors]
-    norms = [torch.linalg.vector_norm(v, dim=-1) for v in vectors]
+    norms = [torch.linalg.vector_norm(v, dim=-1, dtype=torch.float64).to(v.dtype) for v in vectors]
     cosines = [
         ((vectors[i] * vectors[j]).sum(-1) / (norms[i] * norms[j]).clamp(min=1e-6)).clamp(-1, 1)
         for i, j in combinations(range(count), 2)

@@ -56,9 +56,9 @@ def multislerp(
     if len(tensors) == 1 or (normalize_weights and bool(agreement(tensors).all())):
         return tensors[0]
     vectors = [(x if base is None else x - base).flatten() for x in tensors]
-    norms = [torch.linalg.vector_norm(v) for v in vectors]
+    norms = [torch.linalg.vector_norm(v, dtype=torch.float64) for v in vectors]
     mean = _sum(vectors, [w / (n + eps) for w, n in zip(weights, norms, strict=True)])
-    length = torch.linalg.vector_norm(mean)
+    length = torch.linalg.vector_norm(mean, dtype=torch.float64)
     if length < eps:
         if len(tensors) > 2:
             raise MixlabError(
@@ -67,7 +67,7 @@ def multislerp(
             )
         theta = _sum(vectors, weights)
     else:
-        theta = mean.mul_(torch.stack(norms) @ mean.new_tensor(weights) / length)
+        theta = mean.mul_(torch.stack(norms) @ norms[0].new_tensor(weights) / length)
     theta = theta.reshape(tensors[0].shape)
     return theta if base is None else theta.add_(base)
 

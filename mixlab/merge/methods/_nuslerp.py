@@ -8,9 +8,9 @@ import torch
 
 from mixlab.merge._method import PerModel, Tensors, merge_method
 
-# Squared sine below which vectors are (anti)parallel: the resolution of a float32 cosine, which
-# mergekit compares with 1.
-LINE = 1e-7
+# Squared sine below which vectors are taken for (anti)parallel. The line and the arc between
+# parallel ones then differ by 1e-6 of their length at most.
+LINE = 1e-5
 
 
 @merge_method(
@@ -31,8 +31,9 @@ def nuslerp(
     """theta = base + (sin((1 - t) Omega) v_0 + sin(t Omega) v_1) / sin(Omega), v_i = x_i - base.
 
     t = w_1 / (w_0 + w_1), or 1/2 where the weights sum to 0. Without a base, v_i = x_i. Vectors
-    that float32 cannot tell from (anti)parallel ones are interpolated on the straight line, as in
-    mergekit; nearly antiparallel ones have no stable arc, and the result grows as 1 / sin(Omega).
+    less than 0.003 from (anti)parallel are interpolated on the straight line. mergekit does so only
+    where their float32 cosine is exactly 1 or -1; of antiparallel ones that miss it by a rounding
+    it returns thousands of times their length, as 1 / sin(Omega) grows without bound.
 
     Args:
         tensors: two, of one shape and any floating dtypes.
@@ -72,5 +73,5 @@ def share_of_second(weight: Sequence[float]) -> float:
 
 
 def _unit(vectors: torch.Tensor, dim: int) -> torch.Tensor:
-    length = torch.linalg.vector_norm(vectors, dim=dim, keepdim=True)
-    return vectors / length.clamp_(min=1e-7)
+    length = torch.linalg.vector_norm(vectors, dim=dim, keepdim=True, dtype=torch.float64)
+    return vectors / length.clamp_(min=1e-7).to(vectors.dtype)

@@ -6,7 +6,7 @@ from mixlab.merge._order import order_statistics
 from tests.merge.methods.oracle import models, theirs
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(models(1))
 def test_agrees_with_mergekit(drawn):
     (tuned,), base = drawn

@@ -7,7 +7,7 @@ from mixlab.merge import karcher
 from tests.merge.methods.oracle import models, theirs
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(models(3), st.integers(1, 3), st.integers(0, 10))
 def test_agrees_with_mergekit(drawn, count, steps):
     tensors = drawn[0][:count]

@@ -10,7 +10,7 @@ from tests.merge.methods.oracle import models, theirs
 WEIGHTS = st.lists(st.floats(0.125, 2, width=16), min_size=3, max_size=3)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(models(3), WEIGHTS, st.integers(1, 3), st.booleans(), st.booleans())
 def test_agrees_with_mergekit(drawn, weights, count, based, normalize):
     tensors, base, weights = drawn[0][:count], drawn[1], weights[:count]

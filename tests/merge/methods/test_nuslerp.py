@@ -17,7 +17,7 @@ def separated(vectors: list[torch.Tensor], dim: int) -> bool:
     return bool(((a * b).sum(dim) > -0.99).all())
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(
     models(2, KINDS.filter(lambda kind: kind != "opposite")),
     st.tuples(WEIGHT, WEIGHT),
@@ -48,3 +48,11 @@ def test_weights_give_the_angle_and_a_sum_of_zero_the_middle():
 def test_opposite_vectors_meet_on_the_line_as_in_mergekit():
     x = torch.tensor([1.0, 0.0])
     assert nuslerp([x, -x], weight=[3, 1]).tolist() == [0.5, 0.0]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 99), st.floats(0.1, 3))
+def test_no_weights_explode_between_antiparallel_vectors(seed, scale):
+    x = torch.randn(50, generator=torch.Generator().manual_seed(seed))
+    theta = nuslerp([x, -scale * x], weight=[3, 1])
+    torch.testing.assert_close(theta, (0.75 - 0.25 * scale) * x, rtol=1e-4, atol=1e-5)

@@ -8,7 +8,7 @@ from mixlab.spec import MixlabError
 from tests.merge.methods.oracle import models, theirs
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(models(3), st.integers(1, 3), st.one_of(st.just(1.0), st.floats(0, 1)))
 def test_agrees_with_mergekit(drawn, count, share):
     tensors, base = drawn[0][:count], drawn[1]

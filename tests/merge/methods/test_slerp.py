@@ -13,7 +13,7 @@ from tests.merge.methods.oracle import bits, models, theirs
 T = st.floats(0, 1)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(models(1), T)
 def test_agrees_with_mergekit(drawn, t):
     (other,), base = drawn

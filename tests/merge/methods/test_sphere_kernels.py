@@ -14,7 +14,7 @@ from tests.merge.methods.oracle import bits, models
 NAMES = st.sampled_from(["nuslerp", "multislerp", "karcher", "model_stock"])
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(NAMES, models(3), st.integers(1, 3), st.booleans())
 def test_fast_paths_are_the_formulas(name, drawn, count, based):
     method = get_method(name)
