@@ -70,6 +70,7 @@ def _plan(recipe: Recipe, method: MergeMethod, sides: list[Side]) -> MergePlan:
         raise MixlabError(f"nothing would be merged ({why}); widen `scope:` or the schedules")
     _probe(recipe, method, mixed)
     warnings += _config_differences(sides, target)
+    warnings += _zero_vectors(sides)
     warnings += _lost(sides, tensors)
     return MergePlan(
         sources=tuple(side.source for side in sides),
@@ -118,12 +119,21 @@ def _config_differences(sides: list[Side], target: Side) -> list[str]:
         mine, its = target.text(), side.text()
         differing = [k for k in _CONFIG_KEYS if k in mine and k in its and mine[k] != its[k]]
         if differing:
-            shown = ", ".join(f"{k} {mine[k]} and {its[k]}" for k in differing)
+            shown = ", ".join(f"{k} {mine[k]!r:.60} and {its[k]!r:.60}" for k in differing)
             told.append(
                 f"the configs of {target.folder} and {side.folder} differ: {shown}; the output "
                 "takes the target's"
             )
     return told
+
+
+def _zero_vectors(sides: list[Side]) -> list[str]:
+    bases = {side.folder.resolve() for side in sides if side.role == "base"}
+    return [
+        f"{side.folder} is also the base: it differs from it in nothing"
+        for side in sides
+        if side.role == "model" and side.folder.resolve() in bases
+    ]
 
 
 def _lost(sides: list[Side], tensors: list[TensorPlan]) -> list[str]:

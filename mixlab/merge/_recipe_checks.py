@@ -119,7 +119,7 @@ def _values(recipe: Recipe, method: MergeMethod, known: set[str]) -> Iterator[Sp
         places.update({("models", index, key): value for key, value in entry.settings.items()})
     for path, value in places.items():
         key = str(path[-1])
-        if key not in known or isinstance(value, list | dict):
+        if key not in known or isinstance(value, list | tuple | dict):
             continue
         wrong = check_setting(method, key, value)
         if wrong:

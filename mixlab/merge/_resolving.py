@@ -105,7 +105,7 @@ class SettingsOfTensors:
                 yield self._recipe.error(given.path, f"{given.key}: {told}")
 
     def _read(self, key: str, path: Path_, value: Any) -> _Given:
-        if not isinstance(value, list | dict):
+        if not isinstance(value, list | tuple | dict):
             return _Given(key, path, value, None)
         try:
             return _Given(key, path, value, Schedule.parse(value))

@@ -94,6 +94,8 @@ def _vocabulary(folder: Path) -> dict[str, int] | None:
             tokens.update(_json(added) if added.is_file() else {})
         else:
             return None
+        if not all(isinstance(t, str) and type(row) is int for t, row in tokens.items()):
+            raise ValueError("tokens and ids are not text and whole numbers")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MixlabError(
             f"{path}: no tokenizer that can be read ({type(error).__name__}: {error}); copy or "

@@ -503,3 +503,17 @@ def test_the_cost_counts_bytes(pair: tuple[Path, Path]) -> None:
     )
     cost = plan_cost(plan_of(*pair, scope=["model.layers.*"]))
     assert (cost.read, cost.written) == (weights + blocks, weights)
+
+
+def test_a_model_that_is_the_base_is_a_warning(pair: tuple[Path, Path]) -> None:
+    plan = plan_of(*pair, method="ties", base=pair[1])
+    assert any(f"{pair[1]} is also the base" in warning for warning in plan.warnings)
+
+
+def test_one_of_two_vlms_over_a_language_model(tmp_path: Path) -> None:
+    first, second = (write_model(tmp_path / n, layout="llava", seed=i) for i, n in enumerate("ab"))
+    plan = plan_of(first, second, method="task_arithmetic", base=write_model(tmp_path / "lm"))
+    vision = by_name(plan, "keep")["vision_tower.patch_embed.weight"]
+    assert vision.because == f"{tmp_path}/lm lacks it"
+    assert len(by_name(plan)) == 21
+    assert len(by_name(plan_of(first, second))) == 24
