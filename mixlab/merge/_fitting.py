@@ -65,7 +65,7 @@ def tied_names(state: State) -> dict[str, str]:
 def misfits(
     plan: Mapping[str, T],
     own: State,
-    sides: Mapping[str, State],
+    sides: Sequence[tuple[str, State]],
     scope: str | Sequence[str] | None,
     strict: bool,
 ) -> dict[str, T]:
@@ -74,7 +74,7 @@ def misfits(
     Args:
         plan: by the names that are to be mixed, of tensors of `own`.
         own: the target.
-        sides: all models by a label.
+        sides: all models, each with a label.
         scope: globs within which names that the target lacks count.
         strict: whether a name that is on one side only is an error.
 
@@ -84,7 +84,7 @@ def misfits(
     wrong: list[str] = []
     lacking: set[str] = set()
     tied = tied_names(own)
-    for label, state in sides.items():
+    for label, state in sides:
         if state is own:
             continue
         for name in plan:

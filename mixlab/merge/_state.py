@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -49,8 +50,8 @@ def merge_state_dicts(
             is then not merged itself.
         settings: of the method. Any may be a schedule (`Schedule.parse`); a list for a per-model
             setting has one value or schedule for each model.
-        target: index or key of the model whose names, order, dtypes and unmixed tensors the
-            result has; "base" for the base.
+        target: the model whose names, order, dtypes and unmixed tensors the result has: a key, an
+            index among those that are merged, or "base".
         scope: globs over full names; nothing else is mixed. All by default.
         dtype: of the floating tensors of the result; by default each keeps the target's.
         threads: tensors at once on the CPU; by default one for each core.
@@ -72,29 +73,8 @@ def merge_state_dicts(
             pattern or rule matches nothing, or a setting is out of range.
     """
     method = get_method(method) if isinstance(method, str) else method
-    states, keys = _keyed(models)
-    origin: State | None = None
-    if isinstance(base, str):
-        at = _index(base, keys, "base")
-        origin = states.pop(at)
-        keys.pop(at)
-    elif base is not None:
-        origin = as_state(base)
-    if target == "base" and "base" not in keys:
-        if origin is None:
-            raise MixlabError("the target is the base, but no base is given")
-        own = origin
-    else:
-        own = states[_index(target, keys, "target")]
-    method.check(len(states), origin is not None)
-    others = [as_state(extra) for extra in extras]
-    sides = [*states, *([] if origin is None else [origin]), *others]
-    labels = [*keys, *(["base"] if origin is not None else [])]
-    labels += [f"{method.extra} {key}" for key in keys[: len(others)]]
-    if len(others) != (len(states) if method.extra else 0):
-        taken = f"`{method.extra}` of each of the {len(states)} models as" if method.extra else "no"
-        raise MixlabError(f"{method.name} takes {taken} `extras`; found {len(others)}")
-
+    roles = _roles(method, models, base, target, extras)
+    own, states, keys, origin = roles.target, roles.models, roles.keys, roles.base
     distinct = distinct_tensors(own)
     chosen = TensorSettings(method, settings or {}, len(states))
     mixed = select(distinct, scope)
@@ -107,7 +87,7 @@ def merge_state_dicts(
         resolved = chosen.of(name, tensor_place(name).layer, layers)
         if resolved is not None:
             plan[name] = resolved
-    plan = misfits(plan, own, dict(zip(labels, sides, strict=True)), scope, strict)
+    plan = misfits(plan, own, roles.labelled(), scope, strict)
 
     result: dict[str, torch.Tensor] = {}
     jobs: list[Job] = []
@@ -118,14 +98,13 @@ def merge_state_dicts(
         if name not in plan or not tensor.is_floating_point():
             result[name] = kept.to(wanted)
             continue
-        context = Context(
-            name, tuple(keys), seed, tensor_place(name).layer, layers, remarks
-        )  # fmt: skip
+        place = tensor_place(name)
+        context = Context(name, tuple(keys), seed, place.layer, layers, remarks)
         out = torch.empty(tensor.shape, dtype=wanted, device=tensor.device)
         result[name] = out
         tensors = [state[name].detach() for state in states]
         from_base = None if origin is None else origin[name].detach()
-        further = [other[name].detach() for other in others]
+        further = [extra[name].detach() for extra in roles.extras]
         jobs += mixing_jobs(
             method, tensors, from_base, out, plan[name], context=context, extras=further
         )
@@ -144,6 +123,51 @@ def merge_state_dicts(
         notes += sorted(remarks)
     tied = tied_names(own)
     return {name: result[tied.get(name, name)] for name in own}
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """Who is who: merged models with their keys, base, extras, and the target among them."""
+
+    models: list[State]
+    keys: list[str]
+    base: State | None
+    extras: list[State]
+    target: State
+
+    def labelled(self) -> list[tuple[str, State]]:
+        """All of them by what an error calls them."""
+        found = list(zip(self.keys, self.models, strict=True))
+        found += [("base", self.base)] if self.base is not None else []
+        return found + [(f"{k}'s extra", e) for k, e in zip(self.keys, self.extras, strict=False)]
+
+
+def _roles(
+    method: MergeMethod,
+    models: Sequence[StateLike] | Mapping[str, StateLike],
+    base: StateLike | str | None,
+    target: int | str,
+    extras: Sequence[StateLike],
+) -> _Roles:
+    states, keys = _keyed(models)
+    origin: State | None = None
+    if isinstance(base, str):
+        at = _index(base, keys, "base")
+        origin = states.pop(at)
+        keys.pop(at)
+    elif base is not None:
+        origin = as_state(base)
+    if isinstance(target, str) and target not in keys and target in ("base", base):
+        if origin is None:
+            raise MixlabError("the target is the base, but no base is given")
+        own = origin
+    else:
+        own = states[_index(target, keys, "target")]
+    method.check(len(states), origin is not None)
+    if len(extras) != (len(states) if method.extra else 0):
+        taken = f"`{method.extra}` of each of the {len(states)} models as" if method.extra else "no"
+        raise MixlabError(f"{method.name} takes {taken} `extras`; found {len(extras)}")
+    return _Roles(states, keys, origin, [as_state(extra) for extra in extras], own)
 
 
 def _keyed(

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from mergekit.merge_methods import merge_state_dicts as mergekit_merge
 
 import mixlab.merge
-from mixlab.merge import fisher, get_method, merge_state_dicts
+from mixlab.merge import MergePath, fisher, get_method, merge_state_dicts
 from mixlab.merge._writing import PIECE
 from mixlab.spec import MixlabError
 
@@ -196,6 +196,10 @@ def test_the_target_gives_names_dtypes_and_what_is_kept():
     )
     keyed = merge_state_dicts("wise_ft", {"a": a, "o": base}, base="o", settings={"alpha": [1, 1]})
     assert torch.equal(keyed["lm_head.weight"], a["lm_head.weight"])
+    of_base = merge_state_dicts(
+        "wise_ft", {"a": a, "o": base}, base="o", target="o", settings={"alpha": [1, 1]}
+    )
+    assert torch.equal(of_base["lm_head.weight"], base["lm_head.weight"])
     half = merge_state_dicts("linear", [a, b], dtype=torch.float16)
     assert {t.dtype for t in half.values()} == {torch.float16, torch.int64}
 
@@ -287,3 +291,29 @@ def test_on_a_gpu_the_formula_agrees_with_the_cpu(method):
     there = merge_state_dicts(method, states[:2], base=states[2] if base else None)
     for name, tensor in here.items():
         torch.testing.assert_close(there[name].cpu(), tensor)
+
+
+@pytest.mark.parametrize(
+    "alpha",
+    [
+        0.3,
+        [0, 1],
+        {"layers": [0.1, None, 0.9]},
+        {"lines": {"alpha": 0.2}},
+        {"late": 0, "from": 0.6},
+        [{"module": "mlp", "value": [1, 0]}, {"match": "lm_head.*", "value": 0.5}],
+    ],
+)
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_state_dict_and_a_path_agree_on_every_schedule(alpha, tied):
+    if tied and isinstance(alpha, list) and isinstance(alpha[0], dict):
+        alpha = [alpha[0], {"module": "embeddings", "value": 0.5}]
+    tuned, reference = model(0, torch.bfloat16, tied), model(1, torch.bfloat16, tied)
+    found = merge_state_dicts("wise_ft", [tuned], base=reference, settings={"alpha": alpha})
+    untouched = {n: t.clone() for n, t in tuned.items()}
+    path = MergePath(tuned, reference)
+    copies = {n: t.clone() for n, t in found.items()}
+    path.set_alpha(alpha)
+    assert same(tuned, copies)
+    kept = [n for n, share in path.alphas.items() if share == 1]
+    assert all(torch.equal(copies[n], untouched[n]) for n in kept)
