@@ -55,8 +55,11 @@ class Decisions:
 
     def all(self) -> list[TensorPlan]:
         """Every tensor of the target in its order, then what is dropped of the others."""
-        self.warnings += [*self.heads.warnings, *pair_tied_heads(self.heads, self._others)]
+        if_mixed = list(pair_tied_heads(self.heads, self._others))
         plans = [self._decide(entry) for entry in self.target.source.entries.values()]
+        self.warnings += self.heads.warnings
+        if any(plan.name == self.heads.head and plan.action == "mix" for plan in plans):
+            self.warnings += if_mixed
         if self.heads.tied:
             plans = self._with_tied_head(plans)
         self._check_patterns(plans)
@@ -72,14 +75,16 @@ class Decisions:
         partners = [side for side in self._others if name in side.pairs]
         lacking = [side for side in self._others if name not in side.pairs]
         without = ", ".join(str(side.folder) for side in lacking)
-        if not self._in_scope(name):
-            return self._keep(entry, "scope")
         if is_buffer(name):
             self._compare_buffer(name, partners)
             return self._keep(entry, "buffer, given by the config")
-        if lacking and not any(self._should_have(side, name) for side in lacking):
-            part = f"only in the target ({part_of(name)})"
-            return self._keep(entry, f"{without} lacks it" if partners else part)
+        expected = any(self._should_have(side, name) for side in lacking)
+        if lacking and not partners and not expected:
+            return self._keep(entry, f"only in the target ({part_of(name)})")
+        if not self._in_scope(name):
+            return self._keep(entry, "scope")
+        if lacking and not expected:
+            return self._keep(entry, f"{without} lacks it")
         place = tensor_place(name)
         settings = self._settings.of(name, place.layer, self._layers)
         if settings is None:
@@ -175,17 +180,18 @@ class Decisions:
 
     def _check_patterns(self, plans: list[TensorPlan]) -> None:
         """Every glob of the scope and every rule of a schedule must fit something."""
-        mixed = [n for plan in plans if plan.action == "mix" for n in self._names(plan.name)]
-        everything = [n for name in self.target.source.entries for n in self._names(name)]
         for index, pattern in enumerate(self.recipe.scope or ()):
-            if any(fnmatchcase(name, pattern) for name in mixed):
+            found = [
+                plan for plan in plans
+                if any(fnmatchcase(name, pattern) for name in self._names(plan.name))
+            ]  # fmt: skip
+            if any(plan.action == "mix" for plan in found):
                 continue
-            found = sum(fnmatchcase(name, pattern) for name in everything)
-            told = (
-                f"matches {found} tensors, none of which is merged"
-                if found
-                else f"matches no tensor{near_names(pattern, everything)}"
-            )
+            why = ", ".join(dict.fromkeys(plan.because for plan in found))
+            told = f"matches {len(found)} tensors, none of which is merged ({why})"
+            if not found:
+                everything = [n for plan in plans for n in self._names(plan.name)]
+                told = f"matches no tensor{near_names(pattern, everything)}"
             self.mistakes.add(str(self.recipe.error(("scope", index), f"{pattern!r} {told}")))
         in_all = [
             plan.name

@@ -44,7 +44,7 @@ class Heads:
 
 
 def pair_tied_heads(heads: Heads, others: Sequence[Side]) -> Iterator[str]:
-    """Settle what a model without a head of its own gives for the target's; warnings.
+    """Settle what a model without a head of its own gives for the target's; what to say if mixed.
 
     A tied model gives its embeddings; one whose config says untied has lost its head, and is left
     without a pair.
