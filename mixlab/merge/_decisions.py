@@ -116,9 +116,7 @@ class Decisions:
             method=self.method.name,
             settings=settings,
             rows=rows,
-            extras=tuple(side.input(name) for side in self._extras)
-            if entry.dtype in FLOATS
-            else (),
+            extras=tuple(side.input(name) for side in self._extras if name in side.pairs),
         )
 
     def _keep(self, entry: TensorEntry, because: str) -> TensorPlan:

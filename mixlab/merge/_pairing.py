@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from mixlab.checkpoint import TensorEntry, language_prefix, match_names, tensor_place
+from mixlab.checkpoint import TensorEntry, count_layers, language_prefix, match_names, tensor_place
 from mixlab.spec import MixlabError
 
 # Constants that some checkpoints store and others make anew from the config.
@@ -36,9 +36,11 @@ def pair_names(target: Entries, source: Entries, given: Mapping[str, str] | None
         try:
             return match_names(mine, its)
         except MixlabError:
-            pairs = {} if here is None or there is None else _swapped(target, source, here, there)
-            blocks = [n for n in source if here is not None and n.startswith(here)]
-            if 2 * len(pairs) <= len(blocks):
+            # Of other depth, blocks of one number need not be the same block.
+            if here is None or there is None or count_layers(source) != count_layers(target):
+                raise
+            pairs = _swapped(target, source, here, there)
+            if 2 * len(pairs) <= sum(name.startswith(here) for name in source):
                 raise
     head, table = head_and_table(target)
     its_head, its_table = head_and_table(source)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tiny_checkpoints import LAYOUTS, make_config, make_state, write_folder, write_model
 
 from mixlab.checkpoint import Checkpoint
@@ -247,6 +249,12 @@ def test_a_shape_that_differs_inside_a_vlm_is_named(tmp_path: Path) -> None:
     file = "model.safetensors"
     expected = f"language_model.{UP}: [16, 8] in {vlm}/{file}, [15, 8] in {lm}/{file} ({UP})"
     assert expected in told
+
+
+def test_blocks_of_a_vlm_of_other_depth_are_not_paired_by_number(tmp_path: Path) -> None:
+    vlm = write_model(tmp_path / "vlm", layout="llava", layers=3)
+    lm = write_model(tmp_path / "lm", layers=2)
+    assert f"{lm} does not fit {vlm}" in refused(vlm, lm, missing="keep")
 
 
 def test_another_architecture_is_refused(tmp_path: Path, pair: tuple[Path, Path]) -> None:
@@ -517,3 +525,30 @@ def test_one_of_two_vlms_over_a_language_model(tmp_path: Path) -> None:
     assert vision.because == f"{tmp_path}/lm lacks it"
     assert len(by_name(plan)) == 21
     assert len(by_name(plan_of(first, second))) == 24
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), layout=st.sampled_from(["lm", "qwen2_vl"]), tied=st.booleans())
+def test_every_tensor_of_every_model_is_accounted_for(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, layout: str, tied: bool
+) -> None:
+    root = tmp_path_factory.mktemp("accounts")
+    blocks = [name for name in make_state() if ".layers." in name]
+    some = st.sets(st.sampled_from(blocks), max_size=5)
+
+    def without_some(state: State) -> None:
+        for name in data.draw(some):
+            del state[name]
+
+    a = write_model(root / "a", layout=layout, change=without_some, tied=tied)
+    b = write_model(root / "b", change=without_some, tied=data.draw(st.booleans()))
+    scope = data.draw(st.sampled_from([None, ["model.layers.*"]]))
+    plan = plan_of(a, b, missing="keep", scope=scope)
+    mine, its = (set(Checkpoint(folder).entries) for folder in (a, b))
+    assert {tensor.name for tensor in plan.written} == mine
+    assert len(plan.written) == len(mine)
+    read = {one.entry.name for t in plan.written for one in t.inputs if one.model == 1}
+    dropped = set(by_name(plan, "drop"))
+    passed_over = {t.name for t in plan.written if t.action == "keep"} & its
+    assert read | dropped | passed_over == its
+    assert not read & dropped
