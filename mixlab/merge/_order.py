@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 
 
@@ -18,7 +17,7 @@ def order_statistics(values: torch.Tensor, ranks: list[int]) -> list[float]:
     found, left = [], 0
     for rank in ranks:
         # numpy selects with vector instructions only where one rank is asked for.
-        rest[left:] = np.partition(rest[left:], rank - left)
+        rest[left:].partition(rank - left)
         found.append(float(rest[rank]))
         left = rank
     return found

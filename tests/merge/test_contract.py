@@ -208,7 +208,7 @@ def test_strides_do_not_matter(method):
     torch.testing.assert_close(case.merge(), expected, rtol=2e-6, atol=2e-6)
 
 
-@pytest.mark.parametrize("shape", [(0, 4), (1,), (5,), (2, 3, 4)])
+@pytest.mark.parametrize("shape", [(), (0, 4), (1,), (5,), (2, 3, 4)])
 def test_any_shape(method, shape):
     case = Case(method, shape)
     for plain in (False, True):

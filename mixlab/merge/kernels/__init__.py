@@ -1,6 +1,7 @@
 """Fast paths: fused passes over parts that stay in the cache. Tests hold each to its formula."""
 
 from mixlab.merge.kernels import _by_parts as _by_parts
+from mixlab.merge.kernels import _by_rows as _by_rows
 from mixlab.merge.kernels import _linear as _linear
 from mixlab.merge.kernels import _lines as _lines
 from mixlab.merge.kernels import _nearswap as _nearswap

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mixlab.merge._method import Context, Tensors, get_method
+from mixlab.merge._method import Tensors, get_method
 
 Matrix = npt.NDArray[np.float64]
 # Sums run over blocks of this length from the start of the tensor, whatever parts and threads are.
@@ -69,7 +69,6 @@ def write_formula(
     base: torch.Tensor | None,
     out: torch.Tensor,
     settings: Mapping[str, Any],
-    context: Context,
 ) -> None:
     """The definition, for cases that the fast path leaves to it."""
     wide = None if base is None else base.float()

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from mixlab.merge._method import Context, Tensors, kernel
+from mixlab.merge.kernels._by_rows import write_rows
 from mixlab.merge.kernels._gram import Matrix, gram, write_combination, write_formula
 from mixlab.merge.kernels._linear import PART, keep_agreed_part
 from mixlab.merge.methods._linear import shares
@@ -29,9 +30,12 @@ def nuslerp(
     context: Context,
     start: int,
 ) -> None:
-    """Flattened tensors; vectors along an axis are left to the formula."""
+    """Flattened tensors; vectors along an axis are left to the formula, by rows if they are."""
+    if not (settings["nuslerp_flatten"] or settings["nuslerp_row_wise"]):
+        write_rows("nuslerp", tensors, base, out, settings)
+        return
     if not settings["nuslerp_flatten"] or torch.equal(tensors[0], tensors[1]):
-        write_formula("nuslerp", tensors, base, out, settings, context)
+        write_formula("nuslerp", tensors, base, out, settings)
         return
     products = gram(tensors, base)
     lengths = np.maximum(np.sqrt(products.diagonal()), 1e-7)
@@ -64,7 +68,7 @@ def multislerp(
             factors = mean / math.sqrt(square) * (norms @ weights)
             write_combination(tensors, base, factors.tolist(), out)
             return
-    write_formula("multislerp", tensors, base, out, settings, context)
+    write_formula("multislerp", tensors, base, out, settings)
 
 
 @kernel("karcher", span="tensor")
@@ -89,7 +93,7 @@ def karcher(
             factors[valid] = mean * inverse
             write_combination(tensors, None, (factors * norms.mean()).tolist(), out)
             return
-    write_formula("karcher", tensors, base, out, settings, context)
+    write_formula("karcher", tensors, base, out, settings)
 
 
 @kernel("model_stock", span="tensor")
@@ -103,7 +107,7 @@ def model_stock(
 ) -> None:
     """One ratio for the tensor; one for each filter is left to the formula."""
     if settings["filter_wise"]:
-        write_formula("model_stock", tensors, base, out, settings, context)
+        write_rows("model_stock", tensors, base, out, settings)
         return
     assert base is not None
     count = len(tensors)

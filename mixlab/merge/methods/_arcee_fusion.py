@@ -36,11 +36,21 @@ def arcee_fusion(tensors: Tensors, base: torch.Tensor | None) -> torch.Tensor:
     """
     assert base is not None
     (tuned,) = tensors
+    importance = importance_of(tuned, base)
+    theta = torch.where(importance >= threshold(importance.flatten()), tuned, base)
+    return keep_agreed(theta, [base, tuned])
+
+
+def importance_of(tuned: torch.Tensor, base: torch.Tensor) -> torch.Tensor:
+    """|x - base| times the divergence of its row."""
     q = torch.softmax(base, -1).add_(1e-8)
     p = torch.softmax(tuned, -1).add_(1e-8)
-    divergence = (q.reciprocal_().mul_(p).log_().mul_(p)).sum(-1, keepdim=True)
-    importance = (tuned - base).abs_().mul_(divergence)
+    divergence = q.reciprocal_().mul_(p).log_().mul_(p).sum(-1, keepdim=True)
+    return (tuned - base).abs_().mul_(divergence)
+
+
+def threshold(importance: torch.Tensor) -> float:
+    """q2 + 1.5 (q3 - q1) of a flat tensor."""
     ranks = [int(share * (importance.numel() - 1)) for share in (0.25, 0.5, 0.75)]
-    q1, q2, q3 = order_statistics(importance.flatten(), ranks)
-    theta = torch.where(importance >= q2 + 1.5 * (q3 - q1), tuned, base)
-    return keep_agreed(theta, [base, tuned])
+    q1, q2, q3 = order_statistics(importance, ranks)
+    return q2 + 1.5 * (q3 - q1)

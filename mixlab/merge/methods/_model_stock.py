@@ -47,7 +47,7 @@ def model_stock(
     cosine = torch.stack(cosines).mean(0)
     below = 1 + (count - 1) * cosine
     t = torch.where(below.abs() < 1e-6, 0, count * cosine / below)
-    if filter_wise:
+    if filter_wise and base.dim():
         t = t.unsqueeze(-1)
     average = torch.zeros_like(base)
     for x in tensors:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-SHAPES = st.sampled_from([(1,), (7,), (3, 5), (4, 1), (2, 3, 4)])
+SHAPES = st.sampled_from([(), (1,), (7,), (3, 5), (4, 1), (2, 3, 4)])
 KINDS = st.sampled_from(["random", "random", "random", "zero", "base", "opposite", "parallel"])
 
 
