@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mixlab.checkpoint._adapter import AdapterConfig, read_adapter_config
 from mixlab.checkpoint._dtypes import torch_dtype
 from mixlab.checkpoint._header import TensorEntry, read_header
+from mixlab.checkpoint._names import language_prefix, tensor_place
 from mixlab.checkpoint._source import TensorSource
 from mixlab.spec import MixlabError
 
@@ -159,12 +160,13 @@ class LoraSource:
                 factor, embedding = _FACTORS[suffix]
                 pairs.setdefault((inner.removesuffix(suffix), embedding), {})[factor] = entry
                 continue
-            target = config.saved_name(inner)
-            if target is None:
+            saved = config.saved_name(inner)
+            if saved is None:
                 raise MixlabError(
                     f"{self.file}: {name} is neither a LoRA factor nor among modules_to_save; "
                     "merge this adapter with PEFT (merge_and_unload) first"
                 )
+            target = self._find(saved)
             self._check(target, entry.shape, name)
             self._replaced[target] = entry
         if not pairs and not self._replaced:
@@ -173,10 +175,24 @@ class LoraSource:
             if len(pair) != 2:
                 (found,) = pair
                 raise MixlabError(f"{self.file}: {module} has lora_{found} without its partner")
-            self._deltas[f"{module}.weight"] = self._delta(config, module, embedding, pair)
+            target = self._find(f"{module}.weight")
+            self._deltas[target] = self._delta(config, module, target, embedding, pair)
+
+    def _find(self, target: str) -> str:
+        """The base's name of a weight; files of VLMs name it otherwise than the model in memory,
+        which the adapter was trained on (`language_model.model.` for `model.language_model.`)."""
+        place, prefix = tensor_place(target), language_prefix(self.base.entries)
+        if target in self.base.entries or place.layer is None or prefix is None:
+            return target
+        return prefix + target[len(place.prefix) :]
 
     def _delta(
-        self, config: AdapterConfig, module: str, embedding: bool, pair: Mapping[str, TensorEntry]
+        self,
+        config: AdapterConfig,
+        module: str,
+        target: str,
+        embedding: bool,
+        pair: Mapping[str, TensorEntry],
     ) -> _Delta:
         a, b = pair["A"], pair["B"]
         rank, alpha = config.rank_and_alpha(module)
@@ -187,7 +203,7 @@ class LoraSource:
             )
         transposed = embedding or config.fan_in_fan_out
         product = (b.shape[0], a.shape[1])
-        self._check(f"{module}.weight", product[::-1] if transposed else product, module)
+        self._check(target, product[::-1] if transposed else product, module)
         scale = alpha / rank**0.5 if config.use_rslora else alpha / rank
         return _Delta(a, b, scale, transposed)
 

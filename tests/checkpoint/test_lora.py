@@ -164,6 +164,18 @@ def test_an_adapter_of_another_model_is_refused_at_opening(
         LoraSource(Base(tmp_path), tmp_path)
 
 
+def test_an_adapter_trained_in_memory_finds_a_vlm_whose_files_use_other_names(
+    tmp_path: Path,
+) -> None:
+    name = "language_model.model.layers.0.mlp.up_proj"
+    save_file({f"{name}.weight": torch.zeros(5, 4)}, tmp_path / "model.safetensors")
+    key = "base_model.model.model.language_model.layers.0.mlp.up_proj"
+    a, b = torch.randn(3, 4), torch.randn(5, 3)
+    _write(tmp_path, {f"{key}.lora_A.weight": a, f"{key}.lora_B.weight": b})
+    got = LoraSource(Base(tmp_path), tmp_path).read(f"{name}.weight")
+    torch.testing.assert_close(got, 2 * b @ a)
+
+
 def test_a_pickled_adapter_is_refused(tmp_path: Path) -> None:
     save_file({"q.weight": torch.zeros(5, 4)}, tmp_path / "model.safetensors")
     (tmp_path / "adapter_model.bin").write_bytes(b"")

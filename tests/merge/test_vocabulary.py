@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixlab.checkpoint import TensorEntry
-from mixlab.merge._vocabulary import GivenRow, Remap, RemappedSource, map_rows
+from mixlab.merge._remapped import Remap, RemappedSource
+from mixlab.merge._vocabulary import GivenRow, map_rows
 from mixlab.spec import MixlabError
 
 

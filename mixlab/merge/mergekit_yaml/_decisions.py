@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
-import torch
-
-from mixlab.checkpoint import Place, TensorEntry, spell, tensor_place, torch_dtype
+from mixlab.checkpoint import tensor_place
 from mixlab.merge._method import MergeMethod
 from mixlab.merge._mistakes import Mistakes
-from mixlab.merge._pairing import is_buffer, is_position_table
+from mixlab.merge._pairing import is_buffer, part_of
 from mixlab.merge._plan import Input, TensorPlan
-from mixlab.merge._vocabulary import Remap
+from mixlab.merge._remapped import Remap
+from mixlab.merge.mergekit_yaml._checks import check_part, probe
 from mixlab.merge.mergekit_yaml._document import Document
-from mixlab.merge.mergekit_yaml._models import Key, Opened
+from mixlab.merge.mergekit_yaml._mixer import Mixer, Picks
+from mixlab.merge.mergekit_yaml._models import Key, Opened, says_tied
 from mixlab.merge.mergekit_yaml._parameters import Resolver
 from mixlab.merge.mergekit_yaml._references import Reference
 from mixlab.merge.mergekit_yaml._slices import Slice
 from mixlab.merge.mergekit_yaml._tables import Tables
 from mixlab.merge.mergekit_yaml._tokenizer import BuiltTokenizer
-from mixlab.spec import MixlabError
 
-_DTYPES = {
-    "float32": torch.float32,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "float64": torch.float64,
-}
-_FIRST_OF_GRADIENT = "mixed; outside the blocks a gradient counts with its first value"
 _LACKING = "give models of one architecture"
-_SHAPES = "give models of one architecture; rows of other vocabularies are matched by tokenizer:"
-Picks = list[tuple[Opened, str]]
 
 
 @dataclass
@@ -59,9 +49,13 @@ class Decisions:
     warnings: list[str] = field(default_factory=list)
     _used: set[tuple[int, str]] = field(default_factory=set)
     _dropped: dict[tuple[int, str], str] = field(default_factory=dict)
+    _lost: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.tables = Tables(self.document, self.models, self.tokenizer)
+        self.tables = Tables(self.document, self.tokenizer)
+        self.mixer = Mixer(
+            self.document, self.method, self.target, self.resolver, self.tables, self.mistakes
+        )
 
     @property
     def remaps(self) -> dict[int, dict[str, Remap]]:
@@ -88,17 +82,22 @@ class Decisions:
             MixlabError: every tensor that is missing somewhere or has other shapes.
         """
         for part in self.parts:
-            self._check_part(part)
+            check_part(self.document, self.method, part, self.models)
         plans = list(self._written())
         self.mistakes.stop("the models do not fit")
+        probe(self.document, self.method, plans)
         graded = set(self.resolver.graded)
         if graded:
             self.warnings.append(
                 f"outside the blocks a gradient over layers counts with its first value, as in "
                 f"mergekit: {', '.join(sorted(graded)[:4])}"
             )
-        for model in self.models.values():
-            plans += self._left_over(model)
+        for (model, part_name), count in self._lost.items():
+            self.warnings.append(
+                f"{count} tensors of {model} under {part_name} have no place in the output"
+            )
+        for opened in self.models.values():
+            plans += self._left_over(opened)
         return plans
 
     def _written(self) -> Iterator[TensorPlan]:
@@ -145,7 +144,11 @@ class Decisions:
                             _LACKING,
                         )
                 continue
-            yield self._mix(part, name, picks, t, layer)
+            if is_buffer(name):
+                self._used.update((model.index, own) for model, own in picks)
+                yield self._kept(*picks[0], name, "buffer, given by the config")
+                continue
+            yield self._mixed(part, name, picks, t, layer)
 
     def _outer(self, key: Key, name: str) -> Iterator[TensorPlan]:
         place = tensor_place(name)
@@ -160,7 +163,7 @@ class Decisions:
         of_target = self.target.source.entries.get(name) if key in self.target.outer else None
         if len(picks) == len(sources) and not is_buffer(name):
             t = self.target.stack(name) if place.module == "other" and self._whole() else None
-            yield self._mix(part, name, picks, t, None)
+            yield self._mixed(part, name, picks, t, None)
         elif of_target is not None and (is_buffer(name) or not others):
             if place.module != "other" and not is_buffer(name) and self.target in sources:
                 self._lack(name, sources, picks)
@@ -170,12 +173,11 @@ class Decisions:
                 if is_buffer(name)
                 else f"only in {self.target.reference}, whose config the output has"
             )
-            yield self._keep(self.target, name, name, because)
+            yield self._kept(self.target, name, name, because)
         elif of_target is None and (is_buffer(name) or place.module == "other"):
             self._drop(picks, "not in the model whose config the output has")
-            owners = sorted({str(model.reference) for model, _ in picks})
             if not is_buffer(name):
-                self.warnings.append(f"{name} of {', '.join(owners)} has no place in the output")
+                self._lost.update((str(model.reference), part_of(own)) for model, own in picks)
         else:
             self._lack(name, sources, picks)
 
@@ -188,85 +190,29 @@ class Decisions:
         picks: Picks = []
         for model in sources:
             own = model.head if model.has_head() else model.table
-            if own is None:
-                self.mistakes.add(f"{model.reference} has neither {name} nor embeddings", _LACKING)
+            if own is None or (model.head is None and says_tied(model.config) is False):
+                self.mistakes.add(
+                    f"{model.reference} lacks {name}, and its config does not tie it to the "
+                    "embeddings",
+                    _LACKING,
+                )
                 return
             picks.append((model, own))
             if not model.has_head():
                 self.warnings.append(
                     f"{model.reference} ties lm_head to {own}; it is mixed as {name}"
                 )
-        yield self._mix(part, name, picks, None, None)
+        yield self._mixed(part, name, picks, None, None)
 
-    def _mix(
+    def _mixed(
         self, part: Slice, name: str, picks: Picks, t: float | None, layer: int | None
     ) -> TensorPlan:
         self._used.update((model.index, own) for model, own in picks)
-        dtype = self._dtype([model.source.entries[own] for model, own in picks])
-        inputs = self._inputs(part, name, picks)
-        has_base = self.method.base != "none" and part.base is not None
-        base = inputs.pop(part.base) if has_base and part.base in inputs else None
-        shapes = {tuple(one.entry.shape) for one in (*inputs.values(), *([base] if base else []))}
-        if len(shapes) > 1:
-            shown = ", ".join(
-                f"{list(i.entry.shape)} in {r}"
-                for r, i in [*inputs.items(), (part.base, base)]
-                if i
-            )
-            self.mistakes.add(f"{name}: {shown}", _SHAPES)
-            shapes = {next(iter(shapes))}
-        (shape,) = shapes
-        if not inputs:
-            assert base is not None
-            return TensorPlan(name, "keep", "the base alone", dtype, shape, base)
-        graded = len(self.resolver.graded)
-        names = {model.reference: own for model, own in picks}
-        given = self.resolver.resolve(part, name, {r: names[r] for r in inputs}, t)
-        try:
-            settings = self.method.settings(given, len(inputs))
-        except MixlabError as error:
-            raise self.document.located.error(("parameters",), f"{name}: {error}") from None
-        if self.method.name == "passthrough" and settings["scale"] == (1.0,):
-            ((reference, one),) = inputs.items()
-            return TensorPlan(name, "keep", f"of {reference}", dtype, shape, one)
-        mine = next((i for r, i in inputs.items() if r == self.target.reference), None)
-        return TensorPlan(
-            name,
-            "mix",
-            _FIRST_OF_GRADIENT if len(self.resolver.graded) > graded else "mixed",
-            dtype,
-            shape,
-            target=mine or (base if part.base == self.target.reference else None),
-            inputs=tuple(inputs.values()),
-            base=base,
-            method=self.method.name,
-            settings=settings,
-            layer=layer,
-            layers=self.layers,
-        )
+        return self.mixer.mix(part, name, picks, t, layer, self.layers)
 
-    def _inputs(self, part: Slice, name: str, picks: Picks) -> dict[Reference, Input]:
-        place = tensor_place(name)
-        if self.tokenizer is not None and _is_table(name, place):
-            return self.tables.inputs(part.base, name, picks)
-        return {
-            model.reference: Input(model.index, model.source.entries[own]) for model, own in picks
-        }
-
-    def _keep(self, model: Opened, own: str, name: str, because: str) -> TensorPlan:
+    def _kept(self, model: Opened, own: str, name: str, because: str) -> TensorPlan:
         self._used.add((model.index, own))
-        entry = model.source.entries[own]
-        one = Input(model.index, entry)
-        return TensorPlan(name, "keep", because, self._dtype([entry]), entry.shape, one)
-
-    def _dtype(self, entries: Sequence[TensorEntry]) -> str:
-        dtype = torch_dtype(entries[0].dtype)
-        for entry in entries[1:]:
-            dtype = torch.promote_types(dtype, torch_dtype(entry.dtype))
-        chosen = self.document.settings.out_dtype or self.document.settings.dtype
-        if chosen is not None and dtype.is_floating_point:
-            dtype = _DTYPES[chosen]
-        return spell(dtype)
+        return self.mixer.keep(model, own, name, because)
 
     def _lack(self, name: str, sources: list[Opened], picks: Picks) -> None:
         having = [model for model, _ in picks] or [self.target]
@@ -302,40 +248,3 @@ class Decisions:
         source = part.sources[0]
         stop = self.models[source.model].layers if source.stop is None else source.stop
         return stop - source.start
-
-    def _check_part(self, part: Slice) -> None:
-        located, name = self.document.located, self.method.name
-        lengths: dict[str, Any] = {}
-        for source in part.sources:
-            own = self.models[source.model].layers
-            if source.stop is not None and source.stop > own:
-                raise located.error(
-                    (*source.path, "layer_range"),
-                    f"{source.model} has {own} blocks, layer_range ends at {source.stop}",
-                )
-            lengths[str(source.model)] = (
-                own if source.stop is None else source.stop
-            ) - source.start
-        if len(set(lengths.values())) > 1:
-            shown = ", ".join(f"{model} {length}" for model, length in lengths.items())
-            raise located.error(part.path, f"the models have different numbers of blocks: {shown}")
-        models = [source.model for source in part.sources]
-        has_base = self.method.base != "none" and part.base is not None
-        if has_base and part.base not in models:
-            raise located.error(
-                part.path, f"base_model {part.base} is not among the sources of this slice; add it"
-            )
-        if self.method.base == "required" and not has_base:
-            raise located.error(("merge_method",), f"{name} measures from a base; give base_model:")
-        count = len(models) - has_base
-        # A slice of the base alone is the base, as in mergekit.
-        alone = count == 0 and self.method.models == (1, None)
-        if not alone:
-            try:
-                self.method.check(count, has_base)
-            except MixlabError as error:
-                raise located.error(part.path or ("models",), str(error)) from None
-
-
-def _is_table(name: str, place: Place) -> bool:
-    return place.module in ("embeddings", "lm_head") and not is_position_table(name)

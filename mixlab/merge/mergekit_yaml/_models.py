@@ -9,22 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-import torch
-
 from mixlab.checkpoint import (
     Checkpoint,
     LoraSource,
-    TensorEntry,
     TensorSource,
     count_layers,
     language_prefix,
     tensor_place,
-    tensor_size,
 )
 from mixlab.merge._folders import model_folder
 from mixlab.merge._pairing import head_and_table
 from mixlab.merge._plan import MergePlan
 from mixlab.merge._same import same_bytes
+from mixlab.merge.mergekit_yaml._planned import PlannedSource
 from mixlab.merge.mergekit_yaml._references import Reference
 from mixlab.spec import MixlabError
 
@@ -39,39 +36,6 @@ class Closable(Protocol):
     def close(self) -> None:
         """Close the files."""
         ...
-
-
-@dataclass
-class PlannedSource:
-    """The output of an earlier document before it is made: headers only."""
-
-    key: str
-    plan: MergePlan
-    entries: Mapping[str, TensorEntry] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.entries = {
-            t.name: TensorEntry(t.name, t.dtype, t.shape, 0, tensor_size(t.dtype, t.shape))
-            for t in self.plan.written
-        }
-
-    def streams(self, name: str) -> bool:
-        """As the folder will."""
-        return True
-
-    def read_into(self, name: str, buffer: memoryview, start: int) -> None:
-        """Refused: there are no weights yet."""
-        raise MixlabError(self._told(name))
-
-    def read(self, name: str) -> torch.Tensor:
-        """Refused: there are no weights yet."""
-        raise MixlabError(self._told(name))
-
-    def _told(self, name: str) -> str:
-        return (
-            f"{name} of an intermediate output is asked for, which exists only while the merge "
-            "runs; to have it, run its document alone"
-        )
 
 
 @dataclass(eq=False)

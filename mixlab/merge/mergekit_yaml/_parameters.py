@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from mixlab.merge._method import MergeMethod, get_method, method_names, spelled
 from mixlab.merge.mergekit_yaml._document import Document
+from mixlab.merge.mergekit_yaml._forms import SCALARS, filters, malformed
 from mixlab.merge.mergekit_yaml._references import Reference
 from mixlab.merge.mergekit_yaml._slices import Scope, Slice
 from mixlab.spec import MixlabError, nearest
@@ -19,7 +20,6 @@ from mixlab.spec import MixlabError, nearest
 _REQUIRED = {"weight", "t"}
 # Accepted without effect: it chooses the type of a temporary mask.
 _IGNORED = {"int8_mask"}
-_SCALARS = (bool, int, float, str)
 
 
 @dataclass
@@ -112,7 +112,7 @@ class Resolver:
                     )
                 if key not in self._types and key not in _IGNORED:
                     self.warnings.append(f"{key} has no effect in {self.method.name}")
-                mistake = _malformed(value)
+                mistake = malformed(value)
                 if mistake:
                     raise self.document.located.error(place, f"{key}: {mistake}")
 
@@ -123,7 +123,7 @@ class Resolver:
             for scope in (*(source.scope for source in part.sources), *part.scopes):
                 for key, value in scope.parameters.items():
                     if key in self._types:
-                        found.update(dict.fromkeys(_filters(value)))
+                        found.update(dict.fromkeys(filters(value)))
         return [name for name in found if name not in self.matched]
 
     def _first(self, key: str, scopes: Iterable[Scope], name: str, t: float | None) -> Any:
@@ -135,13 +135,13 @@ class Resolver:
         return None
 
     def _evaluate(self, key: str, scope: Scope, setting: Any, name: str, t: float | None) -> Any:
-        if isinstance(setting, _SCALARS):
+        if isinstance(setting, SCALARS):
             return self._typed(key, scope, setting)
         if isinstance(setting, Mapping):
             setting = [setting]
         if not setting:
             return None
-        if isinstance(setting[0], _SCALARS):
+        if isinstance(setting[0], SCALARS):
             return self._at(key, scope, setting, name, t)
         for condition in setting:
             wanted = condition.get("filter")
@@ -184,31 +184,3 @@ class Resolver:
 def _keys(method: MergeMethod) -> Iterator[str]:
     yield from map(spelled, method.shared.model_fields)
     yield from map(spelled, method.each.model_fields)
-
-
-def _malformed(value: Any) -> str | None:
-    """What is wrong with the form of a setting."""
-    if value is None or isinstance(value, _SCALARS):
-        return None
-    parts = [value] if isinstance(value, Mapping) else value
-    if isinstance(parts, list) and all(isinstance(part, _SCALARS) for part in parts):
-        return None
-    if not isinstance(parts, list) or not all(isinstance(part, Mapping) for part in parts):
-        return f"found {value!r}, expected a value, a list of values, or value: with filter:"
-    for part in parts:
-        if "value" not in part or set(part) - {"value", "filter"}:
-            return f"found {dict(part)!r}, expected value: and filter:"
-        inner, wanted = part["value"], part.get("filter")
-        if wanted is not None and not isinstance(wanted, str):
-            return f"filter is {wanted!r}, expected text that stands in the names of tensors"
-        listed = inner if isinstance(inner, list) else [inner]
-        if not all(isinstance(item, _SCALARS) for item in listed):
-            return f"value is {inner!r}, expected a value or a list of values"
-    return None
-
-
-def _filters(value: Any) -> Iterator[str]:
-    parts = [value] if isinstance(value, Mapping) else value
-    for part in parts if isinstance(parts, list) else ():
-        if isinstance(part, Mapping) and part.get("filter") not in (None, "*"):
-            yield part["filter"]

@@ -8,20 +8,20 @@ from pathlib import Path
 from mixlab.merge._config import output_config
 from mixlab.merge._method import get_method, method_names
 from mixlab.merge._plan import MergePlan
+from mixlab.merge._remapped import RemappedSource
 from mixlab.merge._side_files import side_files
-from mixlab.merge._vocabulary import RemappedSource
+from mixlab.merge._tokenizers import compare_tokenizers
 from mixlab.merge.mergekit_yaml._decisions import Decisions
 from mixlab.merge.mergekit_yaml._document import Document
 from mixlab.merge.mergekit_yaml._models import Opened, open_model, says_tied
 from mixlab.merge.mergekit_yaml._parameters import Resolver
 from mixlab.merge.mergekit_yaml._references import Reference
 from mixlab.merge.mergekit_yaml._slices import slices_of
+from mixlab.merge.mergekit_yaml._templates import find_template, replace_template
 from mixlab.merge.mergekit_yaml._tokenizer import (
     TOKENIZER_FILES,
     BuiltTokenizer,
     build_tokenizer,
-    find_template,
-    replace_template,
     save_tokenizer,
 )
 from mixlab.spec import MixlabError, nearest
@@ -83,6 +83,8 @@ def plan_document(
         decisions = Decisions(document, method, parts, models, target, resolver, tokenizer)
         tensors = decisions.all()
         warnings = [*resolver.warnings, *decisions.warnings]
+        if tokenizer is None:
+            warnings += _vocabularies(target, list(models.values()))
         warnings += [f"filter {word!r} fits no tensor" for word in resolver.unmatched(parts)]
         files, told = _files(document, target, list(models.values()), tokenizer, aside)
         has_head = any(
@@ -115,6 +117,23 @@ def plan_document(
             for closable in opened.closables:
                 closable.close()
         raise
+
+
+def _vocabularies(target: Opened, models: list[Opened]) -> list[str]:
+    """What is to be said of rows that are averaged by their number."""
+    told = []
+    for model in models:
+        if model is target or not (model.folder.is_dir() and target.folder.is_dir()):
+            continue
+        wrong, doubtful = compare_tokenizers(target.folder, model.folder)
+        told += doubtful
+        if wrong:
+            told.append(
+                f"{model.reference} has other ids for some tokens than {target.reference}, so that "
+                "rows of different tokens are averaged, as mergekit does; tokenizer_source: union "
+                "(or base) matches them by token"
+            )
+    return told
 
 
 def _tied(target: Opened, has_head: bool) -> bool | None:

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mixlab.merge.mergekit_yaml._document import (
-    Document,
+from mixlab.merge.mergekit_yaml._document import Document
+from mixlab.merge.mergekit_yaml._references import Reference
+from mixlab.merge.mergekit_yaml._settings import (
     InputModel,
     MergekitSettings,
     ModelToken,
     OutputModule,
     OutputSlice,
 )
-from mixlab.merge.mergekit_yaml._references import Reference
 from mixlab.spec.located import Path_
 
 

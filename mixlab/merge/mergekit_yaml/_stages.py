@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from mixlab.checkpoint import LoraSource
 from mixlab.merge._plan import MergePlan
-from mixlab.merge._vocabulary import RemappedSource
+from mixlab.merge._remapped import RemappedSource
 from mixlab.merge.mergekit_yaml._document import Document, read_documents
 from mixlab.merge.mergekit_yaml._planning import plan_document
 from mixlab.spec import Located

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 
 from mixlab.checkpoint import tensor_place
 from mixlab.merge._plan import Input
-from mixlab.merge._vocabulary import Remap, RowMap, map_rows
+from mixlab.merge._remapped import Remap
+from mixlab.merge._vocabulary import RowMap, map_rows
 from mixlab.merge.mergekit_yaml._document import Document
 from mixlab.merge.mergekit_yaml._models import Opened
 from mixlab.merge.mergekit_yaml._references import Reference
@@ -20,17 +19,14 @@ class Tables:
     """Makes inputs of vocabulary tables and remembers how each is remapped.
 
     Attributes:
+        remapping: whether the output has a tokenizer of its own.
         remaps: model -> name -> how that table is made; what stays as it is has none.
     """
 
-    def __init__(
-        self,
-        document: Document,
-        models: Mapping[Reference, Opened],
-        tokenizer: BuiltTokenizer | None,
-    ) -> None:
+    def __init__(self, document: Document, tokenizer: BuiltTokenizer | None) -> None:
         self.remaps: dict[int, dict[str, Remap]] = {}
-        self._document, self._models, self._tokenizer = document, models, tokenizer
+        self.remapping = tokenizer is not None
+        self._document, self._tokenizer = document, tokenizer
         self._maps: dict[tuple[tuple[Reference, ...], Reference | None], list[RowMap]] = {}
 
     def inputs(

@@ -1,12 +1,10 @@
-"""The output's tokenizer and chat template, and which row of each model a token has."""
+"""The output's tokenizer, and which row of each model a token has."""
 
 from __future__ import annotations
 
 import contextlib
 import io
-import json
 import tempfile
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +13,13 @@ from typing import Any
 import torch
 
 from mixlab.merge._vocabulary import GivenRow
-from mixlab.merge.mergekit_yaml._document import (
+from mixlab.merge.mergekit_yaml._references import Reference
+from mixlab.merge.mergekit_yaml._settings import (
     MergekitSettings,
     ModelToken,
     TokenizerSettings,
     Zero,
 )
-from mixlab.merge.mergekit_yaml._references import Reference
 from mixlab.spec import MixlabError, nearest
 
 # Files that a tokenizer consists of; the output's own replace the target's.
@@ -197,68 +195,3 @@ def save_tokenizer(tokenizer: Any, template: str | None, folder: Path) -> dict[s
         tokenizer.chat_template = template
     tokenizer.save_pretrained(folder)
     return {path.name: path for path in sorted(folder.iterdir()) if path.is_file()}
-
-
-def replace_template(
-    side_files: Mapping[str, Path], template: str, folder: Path
-) -> dict[str, Path]:
-    """Side files with `template` as the only chat template; changed ones are under `folder`."""
-    files = {
-        name: path
-        for name, path in side_files.items()
-        if name != "chat_template.json" and not name.startswith("additional_chat_templates")
-    }
-    files["chat_template.jinja"] = folder / "chat_template.jinja"
-    files["chat_template.jinja"].write_text(template, encoding="utf-8")
-    config = files.get("tokenizer_config.json")
-    if config is not None:
-        data = json.loads(config.read_text(encoding="utf-8"))
-        if data.pop("chat_template", None) is not None:
-            files["tokenizer_config.json"] = folder / "tokenizer_config.json"
-            files["tokenizer_config.json"].write_text(
-                json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-            )
-    return files
-
-
-def find_template(choice: str, folders: Sequence[Path]) -> str | None:
-    """The text that `chat_template:` names: `auto`, one of mergekit's names, or itself.
-
-    `auto` is the template that most of the models have, None if none has any.
-
-    Raises:
-        MixlabError: it is neither a known name nor Jinja.
-    """
-    if choice == "auto":
-        found = Counter(t.strip() for t in map(_template_of, folders) if t)
-        return found.most_common(1)[0][0] if found else None
-    if "{" in choice:
-        return choice
-    from importlib.resources import files
-
-    known = {
-        path.name.removesuffix(".jinja"): path
-        for path in files("mergekit._data.chat_templates").iterdir()
-        if path.name.endswith(".jinja")
-    }
-    if choice not in known:
-        raise MixlabError(
-            f"chat_template {choice!r} is neither Jinja nor a known name"
-            f"{nearest(choice, ['auto', *known])}"
-        )
-    return known[choice].read_text(encoding="utf-8")
-
-
-def _template_of(folder: Path) -> str | None:
-    path = folder / "chat_template.jinja"
-    if path.is_file():
-        return path.read_text(encoding="utf-8")
-    for name in ("chat_template.json", "tokenizer_config.json"):
-        path = folder / name
-        if path.is_file():
-            found = json.loads(path.read_text(encoding="utf-8")).get("chat_template")
-            if isinstance(found, list):
-                found = {t.get("name"): t.get("template") for t in found}.get("default")
-            if isinstance(found, str):
-                return found
-    return None
