@@ -36,6 +36,9 @@ class Heads:
             return cls(head, table)
         if same_bytes(target.source, head, target.source, table):
             return cls(head, table, tied=True)
+        if False in said:
+            # Parts of the config disagree; the files decide, as they do when it is loaded.
+            return cls(head, table)
         told = (
             f"{target.folder}: config.json ties {head} to {table}, but the files hold different "
             "weights; they are taken as separate, and the output's config says so"

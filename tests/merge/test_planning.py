@@ -552,3 +552,11 @@ def test_every_tensor_of_every_model_is_accounted_for(
     passed_over = {t.name for t in plan.written if t.action == "keep"} & its
     assert read | dropped | passed_over == its
     assert not read & dropped
+
+
+def test_parts_of_a_config_that_disagree_leave_it_to_the_files(tmp_path: Path) -> None:
+    vlm = write_model(tmp_path / "vlm", layout="llava", config={"tie_word_embeddings": True})
+    plan = plan_of(vlm, write_model(tmp_path / "lm"))
+    assert "language_model.lm_head.weight" in by_name(plan)
+    assert plan.config["tie_word_embeddings"] is True
+    assert not any("taken as separate" in warning for warning in plan.warnings)
