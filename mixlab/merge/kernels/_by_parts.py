@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from mixlab.merge._agree import keep_agreed
 from mixlab.merge._method import Context, Tensors, kernel
 from mixlab.merge.kernels._gram import BLOCK, exact_sum
+from mixlab.merge.kernels._linear import keep_agreed_part
 from mixlab.merge.methods._ram import count_moves, gains, merge_moves
 from mixlab.merge.methods._sce import consensus, shares_of_squares, smallest_chosen, variance
 
@@ -30,7 +30,7 @@ def ram(
     to = out.view(-1)
     for at, parts, reference in float_parts(tensors, base):
         theta = merge_moves(parts, reference, settings["epsilon"], [1.0] * len(parts))
-        to[at : at + PART].copy_(theta)
+        _write(to[at : at + PART], theta, [reference, *parts])
 
 
 @kernel("ramplus_tl", span="tensor")
@@ -50,7 +50,8 @@ def ramplus_tl(
         totals = [(a + c, b + d) for (a, b), (c, d) in zip(totals, counts, strict=True)]
     gain = gains(totals, settings["r"], settings["alpha"])
     for at, parts, reference in float_parts(tensors, base):
-        to[at : at + PART].copy_(merge_moves(parts, reference, epsilon, gain))
+        theta = merge_moves(parts, reference, epsilon, gain)
+        _write(to[at : at + PART], theta, [reference, *parts])
 
 
 @kernel("sce", span="tensor")
@@ -78,7 +79,7 @@ def sce(
     weights = shares_of_squares([exact_sum(one) / max(1, to.numel()) for one in sums])
     for at, parts, reference in float_parts(tensors, base):
         theta = consensus(_selected(parts, reference, least), weights).add_(reference)
-        to[at : at + PART].copy_(keep_agreed(theta, [reference, *parts]))
+        _write(to[at : at + PART], theta, [reference, *parts])
 
 
 def float_parts(
@@ -97,10 +98,15 @@ def float_parts(
         yield at, parts, last
 
 
+def _write(to: torch.Tensor, theta: torch.Tensor, inputs: Tensors) -> None:
+    to.copy_(theta)
+    keep_agreed_part(to, inputs)
+
+
 def _selected(parts: Tensors, base: torch.Tensor, least: float | None) -> list[torch.Tensor]:
     vectors = [x - base for x in parts]
     if least is not None:
-        chosen = variance(vectors) >= least
+        chosen = variance(vectors).ge_(least)
         vectors = [v.mul_(chosen) for v in vectors]
     return vectors
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from mixlab.merge._agree import keep_agreed
 from mixlab.merge._method import Context, Tensors, get_method, kernel
 from mixlab.merge.methods._arcee_fusion import importance_of, threshold
 
@@ -36,8 +35,7 @@ def arcee_fusion(
     for (to, x, reference), (chosen, *_) in zip(
         float_rows(out, tuned, base), float_rows(importance), strict=True
     ):
-        theta = torch.where(chosen >= least, x, reference)
-        to.copy_(keep_agreed(theta, [reference, x]))
+        to.copy_(torch.where(chosen >= least, x, reference))
 
 
 def write_rows(

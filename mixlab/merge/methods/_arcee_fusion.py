@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from mixlab.merge._agree import keep_agreed
 from mixlab.merge._method import Tensors, merge_method
 from mixlab.merge._order import order_statistics
 
@@ -37,8 +36,7 @@ def arcee_fusion(tensors: Tensors, base: torch.Tensor | None) -> torch.Tensor:
     assert base is not None
     (tuned,) = tensors
     importance = importance_of(tuned, base)
-    theta = torch.where(importance >= threshold(importance.flatten()), tuned, base)
-    return keep_agreed(theta, [base, tuned])
+    return torch.where(importance >= threshold(importance.flatten()), tuned, base)
 
 
 def importance_of(tuned: torch.Tensor, base: torch.Tensor) -> torch.Tensor:

@@ -37,7 +37,8 @@ def ram(tensors: Tensors, base: torch.Tensor | None, *, epsilon: Positive = 1e-5
         MixlabError: shapes differ, or epsilon is negative.
     """
     assert base is not None
-    return merge_moves(tensors, base, epsilon, [1.0] * len(tensors))
+    theta = merge_moves(tensors, base, epsilon, [1.0] * len(tensors))
+    return keep_agreed(theta, [base, *tensors])
 
 
 @merge_method(
@@ -74,35 +75,41 @@ def ramplus_tl(
     """
     assert base is not None
     counts = count_moves(tensors, base, epsilon)
-    return merge_moves(tensors, base, epsilon, gains(counts, r, alpha))
+    theta = merge_moves(tensors, base, epsilon, gains(counts, r, alpha))
+    return keep_agreed(theta, [base, *tensors])
 
 
 def merge_moves(
     tensors: Tensors, base: torch.Tensor, epsilon: float, gain: Sequence[float]
 ) -> torch.Tensor:
     """base + the mean move over the models that moved, times gain_i where i alone did."""
+    # Masks are floats: several times quicker on the CPU than booleans and torch.where.
     movers = torch.zeros_like(base)
     for x in tensors:
-        movers += (x - base).abs_() > epsilon
-    alone = movers == 1
+        movers += (x - base).abs_().gt_(epsilon)
+    alone = movers.eq(1).to(base.dtype)
     share = movers.clamp_(min=1).reciprocal_()
     theta = torch.zeros_like(base)
     for x, factor in zip(tensors, gain, strict=True):
         vector = x - base
-        vector *= vector.abs() > epsilon
-        theta.addcmul_(vector, share if factor == 1 else torch.where(alone, factor, share))
-    return keep_agreed(theta.add_(base), [base, *tensors])
+        vector *= vector.abs().gt_(epsilon)
+        theta.addcmul_(vector, share if factor == 1 else torch.add(share, alone, alpha=factor - 1))
+    return theta.add_(base)
 
 
 def count_moves(tensors: Tensors, base: torch.Tensor, epsilon: float) -> list[tuple[int, int]]:
     """(elements that it moved together with others, and alone) of each model."""
-    moved = [(x - base).abs_() > epsilon for x in tensors]
+    moved = [(x - base).abs_().gt_(epsilon) for x in tensors]
     movers = torch.zeros_like(base)
     for mask in moved:
         movers += mask
-    alone = movers == 1
-    unique = [int((mask & alone).sum()) for mask in moved]
-    return [(int(mask.sum()) - one, one) for mask, one in zip(moved, unique, strict=True)]
+    alone = movers.eq_(1)
+    counts = []
+    for mask in moved:
+        every = int(torch.count_nonzero(mask))
+        unique = int(torch.count_nonzero(mask.mul_(alone)))
+        counts.append((every - unique, unique))
+    return counts
 
 
 def gains(counts: Sequence[tuple[int, int]], r: float, alpha: float) -> list[float]:

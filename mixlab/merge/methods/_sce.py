@@ -71,13 +71,14 @@ def shares_of_squares(squares: Sequence[float]) -> list[float]:
 
 def consensus(vectors: Tensors, weights: Sequence[float]) -> torch.Tensor:
     """Weighted mean over the models that have the sign of the sum."""
-    positive = _sum(vectors) >= 0
+    # Masks are floats: several times quicker on the CPU than booleans and torch.where.
+    sign = _sum(vectors).ge_(0).mul_(2).sub_(1)
     above, below = torch.zeros_like(vectors[0]), torch.zeros_like(vectors[0])
     for v, w in zip(vectors, weights, strict=True):
-        agrees = torch.where(positive, v > 0, v < 0)
-        above.add_(v * agrees, alpha=w)
+        agrees = (v * sign).gt_(0)
         below.add_(agrees, alpha=w)
-    return above / below.clamp_(min=1e-6)
+        above.add_(agrees.mul_(v), alpha=w)
+    return above.div_(below.clamp_(min=1e-6))
 
 
 def _sum(vectors: Tensors) -> torch.Tensor:
