@@ -181,9 +181,10 @@ class LoraSource:
     def _find(self, target: str) -> str:
         """The base's name of a weight; files of VLMs name it otherwise than the model in memory,
         which the adapter was trained on (`language_model.model.` for `model.language_model.`)."""
-        place, prefix = tensor_place(target), language_prefix(self.base.entries)
-        if target in self.base.entries or place.layer is None or prefix is None:
+        place = tensor_place(target)
+        if target in self.base.entries or place.layer is None:
             return target
+        prefix = language_prefix(self.base.entries) or ""
         return prefix + target[len(place.prefix) :]
 
     def _delta(

@@ -18,6 +18,8 @@ from mixlab.spec import MixlabError, nearest
 
 # What mergekit requires although our methods have a default, so that a file means the same to both.
 _REQUIRED = {"weight", "t"}
+# Where our default refuses what mergekit does without a word, its behaviour.
+_LENIENT = {"antiparallel": "lerp"}
 # Accepted without effect: it chooses the type of a temporary mask.
 _IGNORED = {"int8_mask"}
 
@@ -75,6 +77,8 @@ class Resolver:
                 given[key] = value
             elif key in _REQUIRED:
                 raise self._missing(key, name, None)
+            elif key in _LENIENT:
+                given[key] = _LENIENT[key]
         for key in map(spelled, self.method.each.model_fields):
             values = [
                 self._first(key, part.scopes_of(model), own, t) for model, own in inputs.items()
@@ -176,8 +180,7 @@ class Resolver:
         where = f" of {model}" if model is not None else ""
         return self.document.located.error(
             ("merge_method",),
-            f"{self.method.name} needs {key!r}, which no parameters: give for {name}{where}; "
-            "mergekit has no default for it either",
+            f"{self.method.name} needs {key!r}, which no parameters: give for {name}{where}",
         )
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from mixlab.merge.mergekit_yaml._references import Model
 from mixlab.spec import Settings
 
 Parameters = dict[str, Any] | None
-Dtype = Literal["float32", "float16", "bfloat16", "float64"]
+Dtype = Annotated[
+    Literal["float32", "float16", "bfloat16", "float64"],
+    BeforeValidator(lambda v: v.removeprefix("torch.") if isinstance(v, str) else v),
+]
 # Text is taken for a model only where it is none of the words.
 _FIRST = Field(union_mode="left_to_right")
 TokenizerChoice = Annotated[Literal["union", "base"] | Model, _FIRST]

@@ -69,7 +69,7 @@ def ours(in_zoo: Path, tmp_path: Path) -> Run:
         return run_mergekit(file, tmp_path / "ours", keep)
 
     def keep(plan: MergePlan, out: Path) -> tuple[State, dict[str, Any]]:
-        out.mkdir()
+        out.mkdir(exist_ok=True)
         for name, path in plan.side_files.items():
             shutil.copy(path, out / name)
         return carry_out(plan), dict(plan.config)

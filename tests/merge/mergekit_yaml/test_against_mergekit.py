@@ -195,7 +195,7 @@ def test_tensors_and_config_are_those_of_mergekit(kind: str, theirs: Run, ours: 
 
 
 def test_half_precision_is_rounded_once_to_out_dtype(theirs: Run, ours: Run) -> None:
-    text = FILES["task arithmetic"] + "out_dtype: bfloat16\n"
+    text = FILES["task arithmetic"] + "dtype: torch.float32\nout_dtype: bfloat16\n"
     expected, about = theirs(text)
     found, config = ours(text)
     for name, tensor in expected.items():

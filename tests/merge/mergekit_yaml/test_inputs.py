@@ -214,6 +214,22 @@ def test_weights_that_sum_to_nothing_are_refused_before_the_merge(in_zoo: Path) 
         pass
 
 
+def test_antiparallel_tensors_are_interpolated_on_the_line_as_in_mergekit(
+    theirs: Run, ours: Run, in_zoo: Path, tmp_path: Path
+) -> None:
+    def turn(state: dict[str, torch.Tensor]) -> None:
+        state["model.norm.weight"] = -2 * state["model.norm.weight"]
+
+    turned = write_model(tmp_path / "m", layers=4, width=16, change=turn)
+    text = f"{{merge_method: slerp, base_model: a, models: [{{model: {turned}}}], parameters: "
+    expected, _ = theirs(text + "{t: 0.25}}")
+    found, _ = ours(text + "{t: 0.25}}")
+    for name, tensor in expected.items():
+        torch.testing.assert_close(found[name], tensor, rtol=1e-5, atol=1e-6)
+    with pytest.raises(MixlabError, match="opposite directions"):
+        ours(text + "{t: 0.25, antiparallel: error}}")
+
+
 def test_rows_of_different_tokens_are_told(in_zoo: Path, tmp_path: Path) -> None:
     for name, words in (("x", "ab"), ("y", "ba")):
         ids = {word: row for row, word in enumerate(words)}
