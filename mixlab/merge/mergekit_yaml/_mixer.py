@@ -28,7 +28,7 @@ _DTYPES = {
     "bfloat16": torch.bfloat16,
     "float64": torch.float64,
 }
-_FIRST_OF_GRADIENT = "mixed; outside the blocks a gradient counts with its first value"
+_FIRST_OF_GRADIENT = "first value of the gradient (outside the blocks)"
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 _PACKED = "if these are packed (quantised) weights, give the unquantised model"
 _SHAPES = "give models of one architecture; rows of other vocabularies are matched by tokenizer:"

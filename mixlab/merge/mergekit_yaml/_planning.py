@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from mixlab.merge._config import output_config
@@ -77,14 +77,18 @@ def plan_document(
     models: dict[Reference, Opened] = {}
     try:
         for model in dict.fromkeys(wanted):
-            models[model] = open_model(model, len(models), f"model-{len(models)}", stages)
+            # With the document's name: two stages would else draw the same random bits.
+            key = (
+                f"{settings.name}/model-{len(models)}" if settings.name else f"model-{len(models)}"
+            )
+            models[model] = open_model(model, len(models), key, stages)
         target = models[settings.base_model or wanted[0]]
         tokenizer = _tokenizer(document, models, stages)
         decisions = Decisions(document, method, parts, models, target, resolver, tokenizer)
         tensors = decisions.all()
         warnings = [*resolver.warnings, *decisions.warnings]
         if tokenizer is None:
-            warnings += _vocabularies(target, list(models.values()))
+            warnings += _vocabularies(target, models.values(), stages)
         warnings += [f"filter {word!r} fits no tensor" for word in resolver.unmatched(parts)]
         files, told = _files(document, target, list(models.values()), tokenizer, aside)
         has_head = any(
@@ -119,14 +123,15 @@ def plan_document(
         raise
 
 
-def _vocabularies(target: Opened, models: list[Opened]) -> list[str]:
+def _vocabularies(target: Opened, models: Iterable[Opened], stages: Collection[str]) -> list[str]:
     """What is to be said of rows that are averaged by their number."""
     told = []
     for model in models:
         if model is target or not (model.folder.is_dir() and target.folder.is_dir()):
             continue
         wrong, doubtful = compare_tokenizers(target.folder, model.folder)
-        told += doubtful
+        # What cannot be compared for an earlier output was told of its inputs.
+        told += doubtful if not {target.reference.path, model.reference.path} & {*stages} else []
         if wrong:
             told.append(
                 f"{model.reference} has other ids for some tokens than {target.reference}, so that "

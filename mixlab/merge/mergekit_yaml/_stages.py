@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mixlab.checkpoint import LoraSource
+from mixlab.checkpoint import LoraSource, tensor_size
 from mixlab.merge._plan import MergePlan
 from mixlab.merge._remapped import RemappedSource
 from mixlab.merge.mergekit_yaml._document import Document, read_documents
@@ -62,15 +62,13 @@ def plan_mergekit(
                 earlier = {str(stage.name): stage.plan for stage in stages}
                 plan = plan_document(document, earlier, folder, seed)
                 last = index == len(documents) - 1
-                recipe = _recipe(documents) if last else plan.recipe
-                stages.append(
-                    Stage(
-                        None if last else document.settings.name,
-                        document,
-                        replace(plan, recipe=recipe),
-                        not _needs(document, earlier),
+                if last and stages:
+                    told = tuple(_told(stage) for stage in stages)
+                    plan = replace(
+                        plan, recipe=_recipe(documents), warnings=(*told, *plan.warnings)
                     )
-                )
+                name = None if last else document.settings.name
+                stages.append(Stage(name, document, plan, not _needs(document, earlier)))
             yield stages
         finally:
             for stage in stages:
@@ -146,6 +144,15 @@ def _needs(document: Document, earlier: Mapping[str, MergePlan]) -> bool:
     from mixlab.merge.mergekit_yaml._slices import references
 
     return any(reference.path in earlier for reference in references(document.settings))
+
+
+def _told(stage: Stage) -> str:
+    size = sum(tensor_size(tensor.dtype, tensor.shape) for tensor in stage.plan.written)
+    counts = ", ".join(f"{count} {action}" for action, count in stage.plan.counts().items())
+    return (
+        f"{stage.name} ({stage.document.settings.merge_method}: tensors {counts}) is made before, "
+        f"beside the output, and removed at the end; it needs {size:,} bytes of disk"
+    )
 
 
 def _recipe(documents: list[Document]) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def test_settings_without_effect_and_filters_without_tensor_are_told(in_zoo: Pat
         assert "a gradient over layers counts with its first value" in told
         head = next(t for t in stage.plan.tensors if t.name == "lm_head.weight")
         assert head.settings["weight"] == (0.1, 0.1)
-        assert "first value" in head.because
+        assert head.because == "first value of the gradient (outside the blocks)"
         inner = next(t for t in stage.plan.tensors if ".3.mlp.up_proj" in t.name)
         assert (inner.settings["weight"], inner.because) == ((0.9, 0.9), "mixed")
         assert (inner.layer, inner.layers) == (3, 4)

@@ -80,6 +80,15 @@ def test_documents_are_planned_in_order_before_the_first_is_carried_out(
     assert [path.name for path in tmp_path.iterdir()] == ["merge.yaml"]
 
 
+def test_stages_draw_random_bits_of_their_own(in_zoo: Path, tmp_path: Path) -> None:
+    file = tmp_path / "merge.yaml"
+    one = "merge_method: dare_linear\nbase_model: a\nparameters: {weight: 1, density: 0.5}\n"
+    file.write_text(f"name: x\n{one}models: [{{model: b}}]\n---\n{one}models: [{{model: x}}]\n")
+    with plan_mergekit(file) as stages:
+        keys = [[source.key for source in stage.plan.sources] for stage in stages]
+    assert keys == [["x/model-0", "x/model-1"], ["model-0", "model-1"]]
+
+
 def test_a_finished_merge_tells_all_documents(in_zoo: Path, tmp_path: Path) -> None:
     file = tmp_path / "merge.yaml"
     file.write_text(THREE)
