@@ -13,6 +13,7 @@ from mixlab.checkpoint._copying import copy_range, link_or_copy_file, write_all
 from mixlab.checkpoint._header import TensorEntry, open_file, read_header
 from mixlab.checkpoint._index import INDEX, is_bare
 from mixlab.checkpoint._layout import Shard, lay_out
+from mixlab.checkpoint._writeback import start_writeback
 from mixlab.spec import MixlabError
 from mixlab.store import disk_errors, write_text
 
@@ -130,6 +131,7 @@ class ShardWriter:
         descriptor, at = self._place(name, start, view.nbytes)
         with disk_errors(self.folder / self._file_of[name]):
             write_all(descriptor, view, at)
+        start_writeback(descriptor, at, view.nbytes)
         self._count(name, view.nbytes)
 
     def copy_from(

@@ -171,7 +171,8 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
             yield aside
             for root, _, files in os.walk(aside):
                 for name in files:
-                    with (Path(root) / name).open("rb+") as handle:
+                    # Opened for reading: a hard link may lead to a file that is not ours to write.
+                    with (Path(root) / name).open("rb") as handle:
                         os.fsync(handle.fileno())
                 sync_folder(Path(root))
             if target.exists():
