@@ -82,3 +82,29 @@ def probe(document: Document, method: MergeMethod, tensors: Iterable[TensorPlan]
             told = str(error)
             told = told if tensor.name in told else f"{tensor.name}: {told}"
             raise document.located.error(("parameters",), told) from None
+
+
+def mixed_kinds(parts: Iterable[Slice], models: Mapping[Reference, Opened]) -> list[str]:
+    """A sentence for each slice that mixes blocks of other kinds (sliding and full attention)."""
+    told = []
+    for part in parts:
+        kinds = [
+            layer_types(models[source.model].config)[source.start : source.stop]
+            for source in part.sources
+        ]
+        if all(kinds) and any(kind != kinds[0] for kind in kinds):
+            sources = ", ".join(f"{s.model} from block {s.start}" for s in part.sources)
+            told.append(
+                f"a slice mixes blocks whose layer_types differ ({sources}); they compute "
+                "different things from the same weights"
+            )
+    return told
+
+
+def layer_types(config: Mapping[str, Any]) -> list[Any]:
+    """`layer_types` of a config or its text config; empty where neither has it."""
+    text = config.get("text_config")
+    for part in (config, text if isinstance(text, dict) else {}):
+        if isinstance(part.get("layer_types"), list):
+            return list(part["layer_types"])
+    return []

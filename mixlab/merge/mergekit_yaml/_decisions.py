@@ -13,7 +13,7 @@ from mixlab.merge._mistakes import Mistakes
 from mixlab.merge._pairing import is_buffer, part_of
 from mixlab.merge._plan import Input, TensorPlan
 from mixlab.merge._remapped import Remap
-from mixlab.merge.mergekit_yaml._checks import check_part, probe
+from mixlab.merge.mergekit_yaml._checks import check_part, mixed_kinds, probe
 from mixlab.merge.mergekit_yaml._document import Document
 from mixlab.merge.mergekit_yaml._mixer import Mixer, Picks
 from mixlab.merge.mergekit_yaml._models import Key, Opened, says_tied
@@ -75,6 +75,21 @@ class Decisions:
             return None
         return self.target.head or owners[0].head
 
+    def blocks_of_config(self) -> int | list[int] | None:
+        """For `output_config`: which of the target's blocks each block of the output follows.
+
+        That is the first source's, unless the target is a source itself. None where all blocks are
+        in their place; a number where some lie beyond the target's.
+        """
+        blocks: list[int] = []
+        for part in self.parts:
+            own = [s for s in part.sources if s.model == self.target.reference]
+            start = (own or part.sources)[0].start
+            blocks += range(start, start + self._length(part))
+        if blocks == list(range(self.target.layers)):
+            return None
+        return blocks if max(blocks, default=0) < self.target.layers else len(blocks)
+
     def all(self) -> list[TensorPlan]:
         """Every tensor of the output, in the target's order, then what is dropped.
 
@@ -86,6 +101,7 @@ class Decisions:
         plans = list(self._written())
         self.mistakes.stop("the models do not fit")
         probe(self.document, self.method, plans)
+        self.warnings += mixed_kinds(self.parts, self.models)
         graded = set(self.resolver.graded)
         if graded:
             self.warnings.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from mixlab.merge._config import output_config
+from mixlab.merge._config import check_token_ids, output_config
 from mixlab.merge._method import get_method, method_names
 from mixlab.merge._plan import MergePlan
 from mixlab.merge._remapped import RemappedSource
@@ -18,6 +18,7 @@ from mixlab.merge.mergekit_yaml._parameters import Resolver
 from mixlab.merge.mergekit_yaml._references import Reference
 from mixlab.merge.mergekit_yaml._slices import slices_of
 from mixlab.merge.mergekit_yaml._templates import find_template, replace_template
+from mixlab.merge.mergekit_yaml._token_ids import follow_generation, follow_tokens
 from mixlab.merge.mergekit_yaml._tokenizer import (
     TOKENIZER_FILES,
     BuiltTokenizer,
@@ -94,6 +95,16 @@ def plan_document(
         has_head = any(
             tensor.name == decisions.head_name for tensor in tensors if tensor.action != "drop"
         )
+        config = output_config(
+            target.config,
+            dtype=settings.out_dtype or settings.dtype,
+            tied=_tied(target, has_head),
+            vocab_size=None if tokenizer is None else tokenizer.tokens + tokenizer.padding,
+            layers=decisions.blocks_of_config(),
+        )
+        if tokenizer is not None:
+            config = follow_tokens(config, tokenizer.moved(target.reference))
+            warnings += check_token_ids(config)
         return MergePlan(
             sources=tuple(
                 RemappedSource(model.source, decisions.remaps[model.index])
@@ -105,13 +116,7 @@ def plan_document(
             target=target.index,
             tensors=tuple(tensors),
             seed=seed,
-            config=output_config(
-                target.config,
-                dtype=settings.out_dtype or settings.dtype,
-                tied=_tied(target, has_head),
-                vocab_size=None if tokenizer is None else tokenizer.tokens + tokenizer.padding,
-                layers=decisions.layers if decisions.layers != target.layers else None,
-            ),
+            config=config,
             recipe=dict(document.located.data),
             warnings=tuple(dict.fromkeys([*warnings, *told])),
             side_files=files,
@@ -202,6 +207,7 @@ def _files(
     if tokenizer is not None:
         files = {name: path for name, path in files.items() if name not in TOKENIZER_FILES}
         files.update(save_tokenizer(tokenizer.tokenizer, template, aside))
+        files = follow_generation(files, tokenizer.moved(target.reference), aside)
     elif template is not None:
         files = replace_template(files, template, aside)
     told = [] if template or not choice else [f"chat_template {choice!r}: no model has a template"]

@@ -50,6 +50,12 @@ class BuiltTokenizer:
     rows: Mapping[Reference, torch.Tensor]
     vocabularies: Mapping[Reference, Mapping[str, int]]
 
+    def moved(self, model: Reference) -> dict[int, int]:
+        """Id in a model -> id in the output, of the tokens that both have."""
+        ids = self.tokenizer.get_vocab()
+        own = self.vocabularies.get(model, {})
+        return {row: ids[token] for token, row in own.items() if token in ids}
+
     def given(self, settings: MergekitSettings, models: Sequence[Reference]) -> dict[int, GivenRow]:
         """The `tokens:` of a document for a group of models.
 

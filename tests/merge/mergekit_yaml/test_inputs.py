@@ -230,6 +230,28 @@ def test_antiparallel_tensors_are_interpolated_on_the_line_as_in_mergekit(
         ours(text + "{t: 0.25, antiparallel: error}}")
 
 
+def test_kinds_of_layers_follow_the_slices(in_zoo: Path, tmp_path: Path) -> None:
+    kinds = {"layer_types": ["sliding", "full", "sliding", "full"]}
+    one = str(write_model(tmp_path / "x", layers=4, width=16, config=kinds))
+    two = str(write_model(tmp_path / "y", layers=4, width=16, config=kinds, seed=1))
+
+    def part(*sources: tuple[str, int, int]) -> dict[str, object]:
+        return {"sources": [{"model": m, "layer_range": [a, b]} for m, a, b in sources]}
+
+    text = {
+        "merge_method": "linear",
+        "parameters": {"weight": 1},
+        "slices": [part((one, 0, 3), (two, 0, 3)), part((two, 1, 4)), part((two, 3, 4))],
+    }
+    with plan_mergekit(text) as (stage,):
+        types = ["sliding", "full", "sliding", "full", "sliding", "full", "full"]
+        assert stage.plan.config["layer_types"] == types
+        assert not any("layer_types" in told for told in stage.plan.warnings)
+    text["slices"] = [part((one, 0, 3), (two, 1, 4))]
+    with plan_mergekit(text) as (stage,):
+        assert any("layer_types differ" in told for told in stage.plan.warnings)
+
+
 def test_rows_of_different_tokens_are_told(in_zoo: Path, tmp_path: Path) -> None:
     for name, words in (("x", "ab"), ("y", "ba")):
         ids = {word: row for row, word in enumerate(words)}

@@ -115,6 +115,29 @@ def test_the_joined_tokenizer_is_among_the_side_files(words: Path, in_zoo: Path)
     assert not folder.exists()
 
 
+def test_token_ids_of_the_config_follow_the_vocabulary(words: Path, in_zoo: Path) -> None:
+    ids = {"eos_token_id": [1, 0], "text_config": {"bos_token_id": 0}, "vocab_size": 7}
+    (words / "wa" / "generation_config.json").write_text(json.dumps({"eos_token_id": 1}))
+    config = json.loads((words / "wa" / "config.json").read_text())
+    (words / "wa" / "config.json").write_text(json.dumps({**config, **ids}))
+    text = {
+        "merge_method": "linear",
+        "models": [{"model": "wa"}, {"model": "wb"}],
+        "parameters": {"weight": 1},
+        "tokenizer_source": "wb",
+    }
+    try:
+        with plan_mergekit(text) as (stage,):
+            # In wa <s> is 0 and </s> 1, in wb the other way round.
+            assert stage.plan.config["eos_token_id"] == [0, 1]
+            assert stage.plan.config["text_config"]["bos_token_id"] == 1
+            generation = stage.plan.side_files["generation_config.json"].read_text()
+            assert json.loads(generation) == {"eos_token_id": 0}
+    finally:
+        (words / "wa" / "config.json").write_text(json.dumps(config))
+        (words / "wa" / "generation_config.json").unlink()
+
+
 def test_a_template_replaces_those_of_the_target(words: Path, in_zoo: Path, tmp_path: Path) -> None:
     shutil.copytree("wa", tmp_path / "m")
     config = tmp_path / "m" / "tokenizer_config.json"
