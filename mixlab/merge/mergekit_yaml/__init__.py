@@ -20,6 +20,7 @@ Float32 results equal mergekit's to rounding. Known differences:
 - Without `base_model`, config and tokenizer are the first model's; mergekit takes any.
 - Tokens of a union are numbered in the order of models and ids; in mergekit the numbers change
   from run to run.
+- Experts keep the names that they have on the disk; mergekit writes those of the model in memory.
 - Vision tensors that only the model of the config has are kept; what has no place in the output is
   listed as dropped.
 """

@@ -27,7 +27,8 @@ from mixlab.spec import MixlabError
 
 # Outside blocks: ("", tail) for the language model, whose prefix does not matter; else the name.
 Key = tuple[str, str]
-_STACK = re.compile(r"^(.*?\.)(\d+)\.")
+# Blocks of another tower; `mlp.0` of a projector is none.
+_STACK = re.compile(r"^(.*?\b(?:layers|layer|blocks|block|h)\.)(\d+)\.")
 
 
 class Closable(Protocol):

@@ -124,6 +124,7 @@ def test_a_gradient_runs_over_each_tower_of_its_own(in_zoo: Path, tmp_path: Path
         folder = write_model(tmp_path / name, layers=2, layout="llava", seed=seed)
         state = read_state(folder)
         state |= {f"vision_tower.blocks.{i}.mlp.fc1.weight": torch.zeros(2) for i in range(3)}
+        state |= {f"vision_tower.merger.mlp.{i}.fc1.weight": torch.zeros(2) for i in range(2)}
         save_file(state, folder / "model.safetensors")
     text = {
         "merge_method": "linear",
@@ -134,7 +135,10 @@ def test_a_gradient_runs_over_each_tower_of_its_own(in_zoo: Path, tmp_path: Path
         weights = {
             t.name: round(t.settings["weight"][0], 6) for t in stage.plan.tensors if "fc1" in t.name
         }
-    assert list(weights.values()) == [0.2, 0.5, 0.8]
+    assert weights == {
+        **{f"vision_tower.blocks.{i}.mlp.fc1.weight": 0.2 + 0.3 * i for i in range(3)},
+        **{f"vision_tower.merger.mlp.{i}.fc1.weight": 0.2 for i in range(2)},
+    }
 
 
 def test_a_tied_model_gives_its_embeddings_for_the_head_and_is_told(in_zoo: Path) -> None:
