@@ -73,19 +73,22 @@ def execute(
     like = target_layout(plan) if max_shard_size is None else None
     shards = plan_shards(tensors, max_bytes=max_shard_size, like=like)
     written = sum(task.elements * task.item for task in tasks)
-    check_free_space(out, written + _SPARE_BYTES)
     whole = untouched_shards(plan, shards)
+    taken = {t.name: t.size for s in shards if s.file_name in whole for t in s.tensors}
+    needed = written - (sum(taken.values()) if link else 0)
+    check_free_space(out, needed + _SPARE_BYTES)
+    if not digests:  # else they are read, though not written
+        tasks = [task for task in tasks if task.plan.name not in taken]
     with atomic_folder(out) as folder:
         with ShardWriter(folder, shards) as writer:
             for name, path in whole.items():
                 writer.link_or_copy(path, name, hard=link)
-            taken = {t.name for s in shards if s.file_name in whole for t in s.tensors}
             ledger = Ledger(sum(task.bytes for task in tasks))
             run_tasks(
                 plan,
                 tasks,
                 ledger,
-                _Skipping(writer, taken),
+                _Skipping(writer, taken.keys()),
                 threads=thread_number(threads),
                 part_bytes=part_bytes,
                 progress=progress,

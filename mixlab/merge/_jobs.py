@@ -89,9 +89,11 @@ def make_task(plan: MergePlan, tensor: TensorPlan) -> Task:
     """Decide how a tensor is made.
 
     Raises:
-        MixlabError: a kept tensor without a target, or of a shape that does not fit the output's.
+        MixlabError: a kept tensor without a target, an input of another shape, or a dtype that
+            cannot be written as the output's.
     """
     if tensor.action == "keep" and tensor.target is not None:
+        _check_shape(tensor, tensor.target)
         if tensor.target.entry.dtype == tensor.dtype:
             if plan.sources[tensor.target.model].streams(tensor.target.entry.name):
                 return _copy(tensor, tensor.target)
@@ -123,6 +125,8 @@ def _mix(sources: Sequence[TensorSource], tensor: TensorPlan) -> Task:
     keys = {(i.model, i.entry.name): i for i in (everything if mixed < elements else mixes)}
     index = {key: at for at, key in enumerate(keys)}
     target = index.get((tensor.target.model, tensor.target.entry.name)) if tensor.target else None
+    for one in mixes if mixing else ():
+        _check_shape(tensor, one)
     slots = []
     for at, (key, one) in enumerate(keys.items()):
         size = math.prod(one.entry.shape)
@@ -161,6 +165,20 @@ def _mix(sources: Sequence[TensorSource], tensor: TensorPlan) -> Task:
         method=method,
         kernel=fast,
     )
+
+
+def _check_shape(tensor: TensorPlan, one: Input) -> None:
+    found, wanted = one.entry.shape, tensor.shape
+    if tensor.rows is None:
+        fits = found == wanted
+    else:
+        fits = found[1:] == wanted[1:] and bool(found) and found[0] >= tensor.rows
+    if not fits:
+        rows = "" if tensor.rows is None else f", of which {tensor.rows} rows are mixed"
+        raise MixlabError(
+            f"{tensor.name}: {one.entry.name} of model {one.model} has shape {list(found)}; "
+            f"expected {list(wanted)}{rows}"
+        )
 
 
 def cut(task: Task) -> list[Job]:

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from mixlab.checkpoint import Checkpoint
-from mixlab.merge import Context, MergePlan, get_method
+from mixlab.merge import Context, MergePlan, TensorPlan, get_method
 from mixlab.merge._asked import Asked
+from mixlab.merge._threads import one_core_each
 
 
 def recipe_of(method: str, models: list[Any], **more: Any) -> dict[str, Any]:
@@ -31,31 +31,30 @@ def state_of(folder: Path) -> dict[str, torch.Tensor]:
 
 def expected(plan: MergePlan) -> dict[str, torch.Tensor]:
     """Every tensor by `MergeMethod.apply` on whole tensors, or the target's."""
-    found = {}
-    for tensor in plan.written:
-        one = tensor.target
-        assert one is not None
-        if tensor.action == "keep":
-            found[tensor.name] = plan.sources[one.model].read(one.entry.name)
-            continue
-        reads = [plan.sources[i.model].read(i.entry.name) for i in tensor.inputs]
-        base = tensor.base
-        context = Context(
-            name=tensor.name,
-            models=tuple(plan.sources[i.model].key for i in tensor.inputs),
-            seed=plan.seed,
-            layer=tensor.layer,
-            layers=tensor.layers,
-        )
-        found[tensor.name] = get_method(tensor.method).apply(
-            reads,
-            plan.sources[base.model].read(base.entry.name) if base else None,
-            tensor.settings,
-            context,
-            extras=[plan.sources[i.model].read(i.entry.name) for i in tensor.extras],
-            dtype=reads[0].dtype,
-        )
-    return found
+    with one_core_each():  # the bits of a decomposition depend on torch's threads
+        return {tensor.name: _expected(plan, tensor) for tensor in plan.written}
+
+
+def _expected(plan: MergePlan, tensor: TensorPlan) -> torch.Tensor:
+    one, base = tensor.target, tensor.base
+    assert one is not None
+    if tensor.action == "keep":
+        return plan.sources[one.model].read(one.entry.name)
+    reads = [plan.sources[i.model].read(i.entry.name) for i in tensor.inputs]
+    context = Context(
+        name=tensor.name,
+        models=tuple(plan.sources[i.model].key for i in tensor.inputs),
+        seed=plan.seed,
+        layer=tensor.layer,
+        layers=tensor.layers,
+    )
+    return get_method(tensor.method).apply(
+        reads,
+        plan.sources[base.model].read(base.entry.name) if base else None,
+        tensor.settings,
+        context,
+        extras=[plan.sources[i.model].read(i.entry.name) for i in tensor.extras],
+    )
 
 
 def same(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> bool:
@@ -69,6 +68,3 @@ def same(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> 
         )
         for k, t in one.items()
     )
-
-
-__all__ = ["Checkpoint", "expected", "planned", "recipe_of", "same", "state_of"]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -402,3 +403,27 @@ def test_the_first_error_stops_the_others(pair: tuple[Path, Path]) -> None:
     with pytest.raises(MixlabError, match="first"):
         crew.run(lambda: work, 2, lambda: None)
     assert len(stopped) <= 1
+
+
+def test_without_digests_nothing_is_hashed_and_the_bits_are_the_same(
+    pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    recipe = recipe_of("linear", list(pair), scope=["model.layers.1.mlp.*"])
+    report, _ = run(recipe, tmp_path / "one", digests=False)
+    run(recipe, tmp_path / "two")
+    assert report.output.digest == ""
+    assert report.linked
+    assert same(state_of(tmp_path / "one"), state_of(tmp_path / "two"))
+
+
+def test_an_input_of_another_shape_is_named(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    """Even if a plan says so: the transpose has as many elements."""
+    with planned(recipe_of("linear", list(pair))) as plan:
+        tensors = [
+            replace(tensor, shape=tensor.shape[::-1]) if tensor.name == UP else tensor
+            for tensor in plan.tensors
+        ]
+        with pytest.raises(
+            MixlabError, match=rf"{UP}.* has shape \[128, 64\]; expected \[64, 128\]"
+        ):
+            execute(replace(plan, tensors=tuple(tensors)), tmp_path / "out")
