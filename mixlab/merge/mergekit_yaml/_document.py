@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mixlab.merge.mergekit_yaml._settings import MergekitSettings
@@ -27,10 +27,15 @@ _REFUSED = {
 
 @dataclass(frozen=True)
 class Document:
-    """A document with the places of its keys; `settings` of a later one may name earlier ones."""
+    """A document with the places of its keys; `settings` of a later one may name earlier ones.
+
+    Args:
+        unused: of the last, names of documents that the output does not need.
+    """
 
     settings: MergekitSettings
     located: Located
+    unused: tuple[str, ...] = ()
 
 
 def is_mergekit(source: Mapping[str, Any] | Located | str | os.PathLike[str]) -> bool:
@@ -129,4 +134,5 @@ def _in_order(documents: list[Document], final: int) -> list[Document]:
         ordered.append(document)
 
     add(documents[final])
-    return ordered
+    unused = tuple(str(name) for name, document in by_name.items() if document not in ordered)
+    return [*ordered[:-1], replace(ordered[-1], unused=unused)]

@@ -88,6 +88,10 @@ def plan_document(
         decisions = Decisions(document, method, parts, models, target, resolver, tokenizer)
         tensors = decisions.all()
         warnings = [*resolver.warnings, *decisions.warnings]
+        if document.unused:
+            warnings.append(
+                f"not carried out, since the output does not need it: {', '.join(document.unused)}"
+            )
         if tokenizer is None:
             warnings += _vocabularies(target, models.values(), stages)
         warnings += [f"filter {word!r} fits no tensor" for word in resolver.unmatched(parts)]

@@ -122,6 +122,14 @@ def test_documents_that_need_each_other_are_refused(in_zoo: Path, tmp_path: Path
         read_documents(file)
 
 
+def test_a_document_that_the_output_does_not_need_is_told(in_zoo: Path, tmp_path: Path) -> None:
+    file = tmp_path / "merge.yaml"
+    one = "merge_method: passthrough\nmodels: [{model: a}]\n"
+    file.write_text(f"{one}---\nname: aside\n{one}")
+    with plan_mergekit(file) as (stage,):
+        assert any("does not need it: aside" in told for told in stage.plan.warnings)
+
+
 def test_one_document_may_have_a_name(ours: Run) -> None:
     found, _ = ours("name: x\nmerge_method: passthrough\nmodels: [{model: a}]\n")
     assert len(found) == 39
