@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from mixlab.spec import SpecError, load_yaml
+from mixlab.spec import SpecError, load_documents, load_yaml
 
 
 def write(folder: Path, text: str) -> Path:
@@ -62,3 +62,14 @@ def test_alias_bomb_is_refused(tmp_path: Path) -> None:
     levels += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
     with pytest.raises(SpecError, match="entries, aliases counted"):
         load_yaml(write(tmp_path, "\n".join(levels)))
+
+
+def test_documents_keep_the_lines_of_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, "---\na: 1\n---\n---\nb:\n  c: 2\n")
+    first, second = load_documents(path)
+    assert (first.data, second.data) == ({"a": 1}, {"b": {"c": 2}})
+    assert second.line_of(("b", "c")) == 6
+    with pytest.raises(SpecError, match=r"a\.yaml:5: holds 2 documents"):
+        load_yaml(path)
+    with pytest.raises(SpecError, match=r"a\.yaml:3: expected a mapping"):
+        load_documents(write(tmp_path, "a: 1\n---\n- b\n"))

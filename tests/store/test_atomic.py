@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from mixlab import MixlabError
-from mixlab.store import atomic_folder, clean_temporaries, write_bytes, write_json
+from mixlab.store import (
+    atomic_folder,
+    clean_temporaries,
+    scratch_folder,
+    write_bytes,
+    write_json,
+)
 from mixlab.store.atomic import atomic_file
 
 
@@ -89,3 +95,15 @@ def test_only_dead_writers_leftovers_are_cleaned(tmp_path: Path) -> None:
         assert clean_temporaries(tmp_path) == 2
         assert aside.exists()
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_scratch_folder_is_gone_at_the_end_even_of_a_failure(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), scratch_folder(tmp_path / "out") as folder:
+        (folder / "sub").mkdir()
+        assert folder.parent == tmp_path
+        # A writer beside it, which cleans leftovers of dead ones, lets it be.
+        with atomic_folder(tmp_path / "out") as aside:
+            (aside / "x").write_text("x")
+        assert (folder / "sub").is_dir()
+        raise RuntimeError
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
