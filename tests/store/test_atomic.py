@@ -98,12 +98,15 @@ def test_only_dead_writers_leftovers_are_cleaned(tmp_path: Path) -> None:
 
 
 def test_a_scratch_folder_is_gone_at_the_end_even_of_a_failure(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), scratch_folder(tmp_path / "out") as folder:
-        (folder / "sub").mkdir()
-        assert folder.parent == tmp_path
-        # A writer beside it, which cleans leftovers of dead ones, lets it be.
-        with atomic_folder(tmp_path / "out") as aside:
-            (aside / "x").write_text("x")
-        assert (folder / "sub").is_dir()
-        raise RuntimeError
+    def fail() -> None:
+        with scratch_folder(tmp_path / "out") as folder:
+            assert folder.parent == tmp_path
+            # A writer beside it, which cleans leftovers of dead ones, lets it be.
+            with atomic_folder(tmp_path / "out") as aside:
+                (aside / "x").write_text("x")
+            assert folder.is_dir()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
