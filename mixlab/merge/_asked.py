@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mixlab.merge._output import check_out
 from mixlab.merge._plan import MergePlan
 from mixlab.spec import MixlabError
 
@@ -69,8 +70,13 @@ class Asked:
             MixlabError: as `plan`, or whatever `run` raises.
         """
         if self._mergekit():
-            from mixlab.merge.mergekit_yaml import run_mergekit
+            from mixlab.merge.mergekit_yaml import plan_mergekit, read_documents, run_mergekit
 
+            if len(read_documents(self.recipe, self.overrides)) > 1:
+                # Earlier documents' folders lie beside `out`, which must not be within an input.
+                with plan_mergekit(self.recipe, self.overrides, seed=self.seed or 0) as stages:
+                    for stage in stages:
+                        check_out(out, stage.plan.folders)
             return run_mergekit(self.recipe, out, run, self.overrides, seed=self.seed or 0)
         with self.plan() as plan:
             return run(plan, out)

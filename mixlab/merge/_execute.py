@@ -21,6 +21,7 @@ from mixlab.merge._report import MergeReport, Progress
 from mixlab.merge._summary import summarise
 from mixlab.merge._threads import one_core_each, thread_count
 from mixlab.merge._worker import Worker
+from mixlab.spec import MixlabError
 from mixlab.store import atomic_folder, check_free_space, write_json
 
 # Measured: with 2 MiB, what a thread works on stays in the cache; from 8 MiB on it does not.
@@ -100,13 +101,24 @@ def execute(
             check_unchanged(source)
         write_json(folder / "config.json", plan.config)
         for name, path in plan.side_files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, folder / name)
+            _copy(path, folder / name)
         report = summarise(plan, out, ledger, list(whole), written, time.perf_counter() - began)
         write_card(folder, plan, report)
         write_marker(folder, plan, report)
         check_out(out, plan.folders)
     return replace(report, seconds=time.perf_counter() - began)
+
+
+def _copy(path: Path, to: Path) -> None:
+    try:
+        handle = path.open("rb")
+    except OSError as error:
+        raise MixlabError(
+            f"{path} cannot be read: {error.strerror}; mend that or remove it"
+        ) from None
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with handle, to.open("wb") as copy:
+        shutil.copyfileobj(handle, copy)
 
 
 def run_tasks(

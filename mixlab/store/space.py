@@ -41,7 +41,7 @@ def check_free_space(path: str | os.PathLike[str], needed: int) -> None:
     if free < needed:
         raise MixlabError(
             f"not enough room for {target}: {_readable(free)} free, {_readable(needed)} needed. "
-            "Free some space, or choose another disk with --out (results) or "
+            "Free some space, or choose another disk by OUT or --out (results) or "
             "MIXLAB_HOME (caches)."
         )
 
@@ -59,16 +59,16 @@ def disk_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         if error.errno in _FULL:
             raise MixlabError(
                 f"the disk is full: could not write {path}. No half-written file was left. Free "
-                "some space and start the same command again; finished runs are kept."
+                "some space and start the same command again; a sweep's finished runs are kept."
             ) from error
         if error.errno in _REFUSED:
             raise MixlabError(
                 f"no permission to write {path} ({os.strerror(error.errno or 0)}). Choose a folder "
-                "that you own with --out, or set MIXLAB_HOME for caches."
+                "that you own by OUT or --out, or set MIXLAB_HOME for caches."
             ) from error
         if error.errno in _NO_PLACE:
             raise MixlabError(
-                f"{path} cannot be written: {_NO_PLACE[error.errno]}. Choose another path with "
-                "--out, or set MIXLAB_HOME for caches."
+                f"{path} cannot be written: {_NO_PLACE[error.errno]}. Choose another path by "
+                "OUT or --out, or set MIXLAB_HOME for caches."
             ) from error
         raise

@@ -66,6 +66,10 @@ def test_earlier_documents_of_a_mergekit_file_leave_nothing_behind(
             model.setdefault("parameters", {"weight": 1.0})
     file = tmp_path / "two.yml"
     file.write_text(yaml.safe_dump_all([first, last]))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(MixlabError, match="inside the input"):
+        merge_checkpoints(file, pair[1] / "out")
+    assert sorted(tmp_path.rglob("*")) == before
     merge_checkpoints(file, tmp_path / "out", check="all")
     assert torch.allclose(state_of(tmp_path / "out")[UP], state_of(pair[1])[UP], atol=1e-5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "out", "two.yml"]
@@ -143,6 +147,19 @@ def test_display_off_a_terminal_is_a_line_every_few_seconds(
             now[0] = tenth / 10
             display(Progress(tenth, 120, now[0], "x"))
     assert len(stream.getvalue().splitlines()) == 2
+
+
+def test_display_on_a_terminal_is_a_bar_that_goes_away() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    with MergeDisplay(stream) as display:
+        display(Progress(done=1, total=2, seconds=1.0, tensor="model.[red]x"))
+        display(Progress(done=2, total=2, seconds=2.0, tensor="model.[red]x"))
+    assert "100%" in stream.getvalue()
+    assert "model.[red]x" in stream.getvalue()
 
 
 def test_list_names_recipes_with_placeholders_and_methods_with_settings() -> None:

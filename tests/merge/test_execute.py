@@ -259,6 +259,18 @@ def test_side_files_config_and_marker_stand_beside_the_weights(
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".aside")]
 
 
+def test_a_side_file_that_goes_away_is_named_and_not_the_output(
+    pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    template = pair[0] / "chat_template.jinja"
+    template.write_text("{{ messages }}")
+    with planned(recipe_of("linear", list(pair))) as plan:
+        template.unlink()
+        with pytest.raises(MixlabError, match=r"chat_template\.jinja cannot be read"):
+            execute(plan, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("call", ["posix_fallocate", "pwrite"])
 def test_a_full_disk_leaves_nothing(
     pair: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
