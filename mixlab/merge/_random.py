@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +12,8 @@ import torch
 
 from mixlab.merge._method import Context
 
-# A counter block of Philox4x64 is four 64-bit words; an element takes half a word.
-BLOCK = 8
+# A counter block of Philox4x64: four words of 64 bits.
+BLOCK_BYTES = 32
 
 
 def random_key(context: Context, index: int) -> int:
@@ -43,21 +44,42 @@ def uniforms(context: Context, index: int, start: int, out: torch.Tensor) -> tor
     return out
 
 
-def random_words(context: Context, index: int, start: int, count: int) -> npt.NDArray[np.uint32]:
+def random_words(context: Context, index: int, start: int, count: int) -> npt.NDArray[Any]:
     """The 32 random bits of each of `count` elements from `start` on."""
-    block, skip = divmod(start, BLOCK)
-    blocks = -(-(skip + count) // BLOCK)
+    return _lanes(context, index, start, count, "<u4")
+
+
+def tickets(context: Context, index: int, start: int, count: int) -> npt.NDArray[Any]:
+    """A draw from 0 to 65535 for each of `count` elements from `start` on: 16 bits are enough to
+    keep or drop, at half the cost."""
+    return _lanes(context, index, start, count, "<u2")
+
+
+def winning(odds: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    """How many of the 65536 tickets win, so that odds hold to 2**-17; never all or none of them
+    where odds lie inside (0, 1)."""
+    odds = np.asarray(odds, np.float64)
+    count = np.clip(np.rint(odds * 2**16), 1, 2**16 - 1)
+    return np.where(odds <= 0, 0, np.where(odds >= 1, 2**16, count)).astype(np.int32)
+
+
+def tickets_like(tensor: torch.Tensor, context: Context, index: int) -> torch.Tensor:
+    """Int32 tickets for a whole tensor, on its device: the same on every device."""
+    drawn = tickets(context, index, 0, tensor.numel()).astype(np.int32)
+    return torch.from_numpy(drawn).view(tensor.shape).to(tensor.device)
+
+
+def _lanes(context: Context, index: int, start: int, count: int, dtype: str) -> npt.NDArray[Any]:
+    """The parts of counter blocks that elements `start`, `start + 1`, … take, each one `dtype`."""
+    each = BLOCK_BYTES // np.dtype(dtype).itemsize
+    block, skip = divmod(start, each)
+    blocks = -(-(skip + count) // each)
     stream = np.random.Philox(key=random_key(context, index)).advance(block)
     # Whole words as they come, like `random_raw`, which would hold the interpreter's lock.
     words = np.random.Generator(stream).integers(
-        0, 2**64 - 1, size=blocks * BLOCK // 2, dtype=np.uint64, endpoint=True
+        0, 2**64 - 1, size=blocks * BLOCK_BYTES // 8, dtype=np.uint64, endpoint=True
     )
-    return words.astype("<u8", copy=False).view("<u4")[skip : skip + count]
-
-
-def limits(shares: npt.ArrayLike) -> npt.NDArray[np.uint64]:
-    """What random words are below where uniform numbers are below `shares`, exactly."""
-    return np.ceil(np.asarray(shares, np.float64) * 2**24).astype(np.uint64) << np.uint64(8)
+    return words.astype("<u8", copy=False).view(dtype)[skip : skip + count]
 
 
 def uniforms_like(tensor: torch.Tensor, context: Context, index: int) -> torch.Tensor:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixlab.merge import Context
-from mixlab.merge._random import random_key, uniforms
+from mixlab.merge._random import random_key, tickets, uniforms, winning
 
 CONTEXT = Context(name="model.layers.0.mlp.up_proj.weight", models=("tuned", "other"), seed=7)
 
@@ -32,6 +32,24 @@ def test_a_number_is_the_upper_24_bits_of_half_a_philox_word() -> None:
     halves = np.stack([words & np.uint64(0xFFFFFFFF), words >> np.uint64(32)], axis=1).ravel()
     expected = (halves >> np.uint64(8)).astype(np.float64) / 2**24
     assert np.array_equal(whole().double().numpy(), expected)
+
+
+@given(st.integers(0, 5000), st.integers(0, 5000))
+def test_tickets_are_the_quarters_of_philox_words_in_any_part(one: int, other: int) -> None:
+    start, stop = min(one, other), max(one, other)
+    words = np.random.Philox(key=random_key(CONTEXT, 0)).random_raw(1250)
+    shifts = np.arange(0, 64, 16, dtype=np.uint64)
+    quarters = (words[:, None] >> shifts & np.uint64(0xFFFF)).ravel()
+    assert np.array_equal(tickets(CONTEXT, 0, start, stop - start), quarters[start:stop])
+
+
+@given(st.floats(0, 1))
+def test_winning_tickets_hold_the_odds(odds: float) -> None:
+    count = int(winning(odds))
+    assert (count == 0) == (odds == 0)
+    assert (count == 2**16) == (odds == 1)
+    # Half a ticket from rounding; inside (0, 1) never all and never none.
+    assert abs(count - odds * 2**16) <= (0.5 if 2**-16 <= odds <= 1 - 2**-16 else 1)
 
 
 def test_seed_model_tensor_and_element_far_away_have_their_own_numbers() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from mixlab.merge._method import Context
-from mixlab.merge._random import limits, random_words
+from mixlab.merge._random import tickets, winning
 from mixlab.merge.kernels import _parts
 from mixlab.merge.kernels._parts import Descent
 from mixlab.merge.kernels._sieves import Drawn
@@ -37,8 +37,8 @@ def draw_by_rank(
     outer, row = (1, descent.numel) if len(shape) < 2 else (shape[0], shape[1])
     inner = descent.numel // (outer * row)
     odds = rank_odds(density, epsilon, row)
-    # Random words are 32 bits with the lowest 8 unused, so that limits fit in what is above them.
-    limit_of_rank = torch.from_numpy((limits(odds.numpy()) >> np.uint64(8)).astype(np.int32))
+    # Inside (0, 1) a count of tickets fits in 16 bits; torch moves them as signed ones.
+    limit_of_rank = torch.from_numpy(winning(odds.numpy()).astype(np.uint16).view(np.int16))
     factor_of_rank = (1 / odds).float()
     factors = torch.empty(descent.numel) if inverse else None
     drawn = Drawn(descent.numel, factors)
@@ -56,9 +56,8 @@ def draw_by_rank(
         keys = _rows(bits, row, inner).to(torch.int64).bitwise_left_shift_(32).bitwise_or_(place)
         keys.numpy().sort(axis=1)
         order = keys.bitwise_and_(0xFFFFFFFF)
-        limit = _by_rank(limit_of_rank, order, inner)
-        words = random_words(context, index, start, stop - start) >> np.uint32(8)
-        drawn.record(words.view(np.int32) < limit.numpy(), start)
+        limit = _by_rank(limit_of_rank, order, inner).numpy().view(np.uint16)
+        drawn.record(tickets(context, index, start, stop - start) < limit, start)
         if factors is not None:
             factors[start:stop] = _by_rank(factor_of_rank, order, inner)
     return drawn

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from mixlab.merge._method import Context
-from mixlab.merge._random import limits, random_words
+from mixlab.merge._random import tickets, winning
 from mixlab.merge._select import Bits, find_cuts, stricter, threshold_cut
 from mixlab.merge.kernels import _parts
 from mixlab.merge.kernels._parts import MAGNITUDE, Descent, parts
@@ -55,14 +55,14 @@ class Lottery:
     """Keeps each element with one probability."""
 
     def __init__(self, density: float, context: Context, index: int, numel: int) -> None:
-        self.limit = int(limits(density))
+        self.limit = int(winning(density))
         self.context, self.index = context, index
         self._flags = np.empty(min(_parts.PART, numel), np.bool_)
 
     def flags(self, start: int, size: int) -> Flags:
         """Which elements of a part are kept; overwritten by the next call."""
-        words = random_words(self.context, self.index, start, size)
-        return np.less(words, self.limit, out=self._flags[:size])
+        drawn = tickets(self.context, self.index, start, size)
+        return np.less(drawn, self.limit, out=self._flags[:size])
 
     def sift(self, delta: torch.Tensor, start: int) -> None:
         kept = self.flags(start, delta.numel())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 
 from mixlab.merge._method import Context
-from mixlab.merge._random import uniforms_like
+from mixlab.merge._random import tickets_like, winning
 from mixlab.spec import MixlabError
 
 
@@ -89,6 +89,7 @@ def check_epsilon(density: float, epsilon: float) -> None:
 def keep_randomly(
     delta: torch.Tensor, odds: torch.Tensor | float, context: Context, index: int
 ) -> torch.Tensor:
-    """Mask that keeps each element with probability `odds`, by the bits of model `index`."""
-    uniform = uniforms_like(delta, context, index).double()
-    return (uniform < odds).to(delta.dtype)
+    """Mask that keeps each element with probability `odds` (to 2**-17), by model `index`'s bits."""
+    given = odds.detach().cpu().numpy() if isinstance(odds, torch.Tensor) else odds
+    limit = torch.from_numpy(winning(given)).to(delta.device)
+    return (tickets_like(delta, context, index) < limit).to(delta.dtype)

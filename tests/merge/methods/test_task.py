@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixlab.merge import Context, get_method
-from mixlab.merge._random import uniforms_like
+from mixlab.merge._random import tickets_like, winning
 from mixlab.spec import MixlabError
 from tests.merge.methods.oracle import bits, models, theirs
 
@@ -40,8 +40,8 @@ def masks_of_ours(shape: torch.Size, drawn: list[int]) -> Iterator[None]:
     left = iter(drawn)
 
     def bernoulli(odds: torch.Tensor) -> torch.Tensor:
-        uniform = uniforms_like(torch.empty(shape), CONTEXT, next(left)).reshape(odds.shape)
-        return (uniform < odds).to(odds.dtype)
+        drawn = tickets_like(torch.empty(shape), CONTEXT, next(left)).reshape(odds.shape)
+        return (drawn < torch.from_numpy(winning(odds.numpy()))).to(odds.dtype)
 
     with mock.patch.object(torch, "bernoulli", bernoulli):
         yield
