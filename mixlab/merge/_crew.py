@@ -21,8 +21,8 @@ class Crew:
     """Runs jobs in threads.
 
     Args:
-        jobs: in the order of the output's files; whole tensors are taken first, largest first,
-            as far as `memory` allows.
+        jobs: taken in this order; but whole tensors first, largest first, as far as `memory`
+            allows.
         memory: holds back a whole tensor until it fits.
     """
 

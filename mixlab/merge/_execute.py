@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mixlab.checkpoint import OutTensor, ShardWriter, plan_shards
 from mixlab.merge._card import write_card, write_marker
 from mixlab.merge._crew import Crew
-from mixlab.merge._jobs import Task, cut, make_task
+from mixlab.merge._jobs import Task, make_task, spread
 from mixlab.merge._ledger import Ledger
 from mixlab.merge._marks import Digests, Shared, Writer
 from mixlab.merge._memory import Memory
@@ -90,6 +90,7 @@ def execute(
                 tasks,
                 ledger,
                 _Skipping(writer, taken.keys()),
+                file_of={t.name: shard.file_name for shard in shards for t in shard.tensors},
                 threads=thread_number(threads),
                 part_bytes=part_bytes,
                 progress=progress,
@@ -127,6 +128,7 @@ def run_tasks(
     ledger: Ledger,
     writer: Writer,
     *,
+    file_of: Mapping[str, str],
     threads: int,
     part_bytes: int,
     progress: Callable[[Progress], None] | None = None,
@@ -135,7 +137,7 @@ def run_tasks(
 ) -> None:
     """Make the tensors of a plan and hand their bytes to `writer`; see `execute`."""
     memory = Memory()
-    crew = Crew([job for task in tasks for job in cut(task)], memory)
+    crew = Crew(spread(tasks, file_of), memory)
     marks = {task.plan.name: Digests(task) for task in tasks} if digests else {}
     shared = Shared(plan, writer, ledger, memory, crew.check, part_bytes, allow_nonfinite, marks)
     began = time.perf_counter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -165,6 +165,25 @@ def _mix(sources: Sequence[TensorSource], tensor: TensorPlan) -> Task:
         method=method,
         kernel=fast,
     )
+
+
+def spread(tasks: Sequence[Task], file_of: Mapping[str, str]) -> list[Job]:
+    """All jobs, ordered so that threads write into several files side by side.
+
+    A file takes one write at a time. Within each file the order stays that of `tasks`.
+
+    Args:
+        file_of: tensor of the output -> file that it is written to.
+    """
+    by_file: dict[str, list[Job]] = {}
+    for task in tasks:
+        by_file.setdefault(file_of.get(task.plan.name, ""), []).extend(cut(task))
+    placed = [
+        (place / len(jobs), index, job)
+        for index, jobs in enumerate(by_file.values())
+        for place, job in enumerate(jobs)
+    ]
+    return [job for _, _, job in sorted(placed, key=lambda one: one[:2])]
 
 
 def _check_shape(tensor: TensorPlan, one: Input) -> None:

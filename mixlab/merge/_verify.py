@@ -91,6 +91,7 @@ def verify(
             tasks,
             Ledger(sum(task.bytes for task in tasks)),
             compare,
+            file_of={name: made.file_of(name).name for name in made.entries},
             threads=thread_number(threads),
             part_bytes=_PART_BYTES,
             progress=progress,

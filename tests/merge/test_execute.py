@@ -19,7 +19,7 @@ from tiny_checkpoints import write_model
 from mixlab.checkpoint import Checkpoint, ShardWriter, digest_source
 from mixlab.merge import MergePlan, MergeReport, Progress, execute
 from mixlab.merge._crew import Crew, Stopped
-from mixlab.merge._jobs import PIECE, Job, cut, make_task
+from mixlab.merge._jobs import PIECE, Job, cut, make_task, spread
 from mixlab.merge._memory import Memory
 from mixlab.spec import MixlabError
 from tests.merge.merging import expected, planned, recipe_of, same, state_of
@@ -439,3 +439,25 @@ def test_an_input_of_another_shape_is_named(pair: tuple[Path, Path], tmp_path: P
             MixlabError, match=rf"{UP}.* has shape \[128, 64\]; expected \[64, 128\]"
         ):
             execute(replace(plan, tensors=tuple(tensors)), tmp_path / "out")
+
+
+def test_jobs_of_several_files_take_turns(
+    pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mixlab.merge._jobs.PIECE", 4096)
+    with planned(recipe_of("linear", list(pair))) as plan, Checkpoint(pair[0]) as made:
+        tasks = [make_task(plan, tensor) for tensor in plan.written]
+        files = {tensor.name: made.file_of(tensor.name).name for tensor in plan.written}
+    jobs = spread(tasks, files)
+    assert sorted(map(id, (job.task for job in jobs))) == sorted(
+        id(task) for task in tasks for _ in cut(task)
+    )
+    assert len({files[job.task.plan.name] for job in jobs[:3]}) == 3
+    for file in set(files.values()):
+        own = [(job.task.plan.name, job.start) for job in jobs if files[job.task.plan.name] == file]
+        assert own == [
+            (task.plan.name, job.start)
+            for task in tasks
+            if files[task.plan.name] == file
+            for job in cut(task)
+        ]
