@@ -124,7 +124,7 @@ def test_ctrl_c_in_a_merge_is_one_sentence_and_leaves_nothing(
     def stop(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mixlab.merge._display.MergeDisplay.__call__", stop)
+    monkeypatch.setattr("mixlab.merge.display._progress.MergeDisplay.__call__", stop)
     before = sorted(tmp_path.rglob("*"))
     result = CliRunner().invoke(app, ["merge", str(merge_recipe), str(tmp_path / "out")])
     assert result.exit_code == 130

@@ -2,22 +2,16 @@
 
 from mixlab.merge import kernels as kernels
 from mixlab.merge._checkpoints import merge_checkpoints, preview_merge, verify_merge
-from mixlab.merge._cost import MergeCost, plan_cost
-from mixlab.merge._display import MergeDisplay
-from mixlab.merge._execute import execute
-from mixlab.merge._listing import list_merges
 from mixlab.merge._method import Context, MergeMethod, get_method, merge_method, method_names
-from mixlab.merge._path import MergePath, TensorReport
 from mixlab.merge._plan import Input, MergePlan, TensorPlan
-from mixlab.merge._planning import plan_merge
-from mixlab.merge._recipe import Recipe, load_recipe
-from mixlab.merge._report import MergeReport, Progress
-from mixlab.merge._schedule import Schedule
-from mixlab.merge._soup import GreedySoup, greedy_soup
-from mixlab.merge._state import merge_state_dicts
-from mixlab.merge._table import as_rows, merge_table
-from mixlab.merge._threshold import model_threshold
-from mixlab.merge._verify import VerifyReport, verify
+from mixlab.merge.display._cost import MergeCost, plan_cost
+from mixlab.merge.display._listing import list_merges
+from mixlab.merge.display._progress import MergeDisplay
+from mixlab.merge.display._table import as_rows, merge_table
+from mixlab.merge.kernels._threshold import model_threshold
+from mixlab.merge.live._path import MergePath, TensorReport
+from mixlab.merge.live._soup import GreedySoup, greedy_soup
+from mixlab.merge.live._state import merge_state_dicts
 from mixlab.merge.methods import (
     arcee_fusion,
     breadcrumbs,
@@ -48,7 +42,13 @@ from mixlab.merge.methods import (
     tsv,
     wise_ft,
 )
+from mixlab.merge.planning._planning import plan_merge
+from mixlab.merge.planning._recipe import Recipe, load_recipe
 from mixlab.merge.recipes import named_recipes
+from mixlab.merge.running._execute import execute
+from mixlab.merge.running._report import MergeReport, Progress
+from mixlab.merge.running._verify import VerifyReport, verify
+from mixlab.merge.schedules._schedule import Schedule
 
 __all__ = [
     "Context",

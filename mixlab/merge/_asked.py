@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mixlab.merge._output import check_out
 from mixlab.merge._plan import MergePlan
+from mixlab.merge.running._output import check_out
 from mixlab.spec import MixlabError
 
 Result = TypeVar("Result")
@@ -46,8 +46,8 @@ class Asked:
             with plan_mergekit(self.recipe, self.overrides, seed=self.seed or 0) as stages:
                 yield stages[-1].plan
             return
-        from mixlab.merge._planning import plan_merge
-        from mixlab.merge._recipe import load_recipe
+        from mixlab.merge.planning._planning import plan_merge
+        from mixlab.merge.planning._recipe import load_recipe
 
         overrides = [*self.overrides, *([] if self.seed is None else [f"seed={self.seed}"])]
         plan = plan_merge(load_recipe(self.recipe, models=self.models, overrides=overrides))

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from mixlab.merge._asked import Asked
-from mixlab.merge._card import read_marker
-from mixlab.merge._execute import execute, thread_number
-from mixlab.merge._output import check_out
 from mixlab.merge._plan import MergePlan
-from mixlab.merge._report import MergeReport, Progress
-from mixlab.merge._sizes import parse_size
-from mixlab.merge._table import merge_table
-from mixlab.merge._verify import Sample, VerifyReport, verify
+from mixlab.merge.display._sizes import parse_size
+from mixlab.merge.display._table import merge_table
+from mixlab.merge.running._card import read_marker
+from mixlab.merge.running._execute import execute, thread_number
+from mixlab.merge.running._output import check_out
+from mixlab.merge.running._report import MergeReport, Progress
+from mixlab.merge.running._verify import Sample, VerifyReport, verify
 
 
 def merge_checkpoints(

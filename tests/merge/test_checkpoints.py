@@ -9,8 +9,8 @@ import yaml
 from tiny_checkpoints import write_model
 
 from mixlab.merge import MergeDisplay, Progress, list_merges, merge_checkpoints, preview_merge
-from mixlab.merge._display import describe
-from mixlab.merge._sizes import parse_size
+from mixlab.merge.display._progress import describe
+from mixlab.merge.display._sizes import parse_size
 from mixlab.spec import MixlabError
 from tests.merge.merging import state_of
 
@@ -140,7 +140,7 @@ def test_display_off_a_terminal_is_a_line_every_few_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("mixlab.merge._display.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("mixlab.merge.display._progress.time.monotonic", lambda: now[0])
     stream = io.StringIO()
     with MergeDisplay(stream) as display:
         for tenth in range(120):

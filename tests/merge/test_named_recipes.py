@@ -9,7 +9,7 @@ from tiny_checkpoints import write_model
 
 from mixlab.checkpoint import read_state
 from mixlab.merge import merge_checkpoints, named_recipes
-from mixlab.merge._recipe import load_recipe
+from mixlab.merge.planning._recipe import load_recipe
 from mixlab.spec import MixlabError
 
 SEVEN = [

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from mixlab.merge._agree import agreement
 from mixlab.merge._method import Context, Tensors, kernel
+from mixlab.merge.methods._agree import agreement
 from mixlab.merge.methods._linear import shares
 
 # Elements of a part. Shorter ones cost more in calls than they save in traffic.

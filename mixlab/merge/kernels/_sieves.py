@@ -10,9 +10,9 @@ import torch
 
 from mixlab.merge._method import Context
 from mixlab.merge._random import tickets, winning
-from mixlab.merge._select import Bits, find_cuts, stricter, threshold_cut
 from mixlab.merge.kernels import _parts
 from mixlab.merge.kernels._parts import MAGNITUDE, Descent, parts
+from mixlab.merge.kernels._select import Bits, find_cuts, stricter, threshold_cut
 from mixlab.merge.methods._rescale import block_sums, match_l1
 
 Flags = npt.NDArray[np.bool_]

@@ -9,10 +9,7 @@ from functools import cached_property
 
 from mixlab.checkpoint import tensor_place
 from mixlab.merge._method import MergeMethod
-from mixlab.merge._mistakes import Mistakes
-from mixlab.merge._pairing import is_buffer, part_of
 from mixlab.merge._plan import Input, TensorPlan
-from mixlab.merge._remapped import Remap
 from mixlab.merge.mergekit_yaml._checks import check_part, mixed_kinds, probe
 from mixlab.merge.mergekit_yaml._document import Document
 from mixlab.merge.mergekit_yaml._mixer import Mixer, Picks
@@ -22,6 +19,9 @@ from mixlab.merge.mergekit_yaml._references import Reference
 from mixlab.merge.mergekit_yaml._slices import Slice
 from mixlab.merge.mergekit_yaml._tables import Tables
 from mixlab.merge.mergekit_yaml._tokenizer import BuiltTokenizer
+from mixlab.merge.planning._mistakes import Mistakes
+from mixlab.merge.planning._pairing import is_buffer, part_of
+from mixlab.merge.planning._remapped import Remap
 
 _LACKING = "give models of one architecture"
 

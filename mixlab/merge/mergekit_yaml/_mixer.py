@@ -9,10 +9,7 @@ import torch
 
 from mixlab.checkpoint import TensorEntry, spell, tensor_place, torch_dtype
 from mixlab.merge._method import MergeMethod
-from mixlab.merge._mistakes import Mistakes
-from mixlab.merge._pairing import is_position_table
 from mixlab.merge._plan import Input, TensorPlan
-from mixlab.merge._same import same_bytes
 from mixlab.merge.mergekit_yaml._document import Document
 from mixlab.merge.mergekit_yaml._models import Opened
 from mixlab.merge.mergekit_yaml._parameters import Resolver
@@ -20,6 +17,9 @@ from mixlab.merge.mergekit_yaml._planned import PlannedSource
 from mixlab.merge.mergekit_yaml._references import Reference
 from mixlab.merge.mergekit_yaml._slices import Slice
 from mixlab.merge.mergekit_yaml._tables import Tables
+from mixlab.merge.planning._mistakes import Mistakes
+from mixlab.merge.planning._pairing import is_position_table
+from mixlab.merge.planning._same import same_bytes
 from mixlab.spec import MixlabError
 
 _DTYPES = {

@@ -17,12 +17,12 @@ from mixlab.checkpoint import (
     language_prefix,
     tensor_place,
 )
-from mixlab.merge._folders import model_folder
-from mixlab.merge._pairing import head_and_table
 from mixlab.merge._plan import MergePlan
-from mixlab.merge._same import same_bytes
 from mixlab.merge.mergekit_yaml._planned import PlannedSource
 from mixlab.merge.mergekit_yaml._references import Reference
+from mixlab.merge.planning._folders import model_folder
+from mixlab.merge.planning._pairing import head_and_table
+from mixlab.merge.planning._same import same_bytes
 from mixlab.spec import MixlabError
 
 # Outside blocks: ("", tail) for the language model, whose prefix does not matter; else the name.

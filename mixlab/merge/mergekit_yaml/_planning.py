@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from mixlab.merge._config import check_token_ids, output_config
 from mixlab.merge._method import get_method, method_names
 from mixlab.merge._plan import MergePlan
-from mixlab.merge._remapped import RemappedSource
-from mixlab.merge._side_files import side_files
-from mixlab.merge._tokenizers import compare_tokenizers
 from mixlab.merge.mergekit_yaml._decisions import Decisions
 from mixlab.merge.mergekit_yaml._document import Document
 from mixlab.merge.mergekit_yaml._models import Opened, open_model, says_tied
@@ -25,6 +21,10 @@ from mixlab.merge.mergekit_yaml._tokenizer import (
     build_tokenizer,
     save_tokenizer,
 )
+from mixlab.merge.planning._config import check_token_ids, output_config
+from mixlab.merge.planning._remapped import RemappedSource
+from mixlab.merge.planning._side_files import side_files
+from mixlab.merge.planning._tokenizers import compare_tokenizers
 from mixlab.spec import MixlabError, nearest
 
 
@@ -162,7 +162,7 @@ def _tied(target: Opened, has_head: bool) -> bool | None:
 def _tokenizer(
     document: Document, models: Mapping[Reference, Opened], stages: Mapping[str, Path | MergePlan]
 ) -> BuiltTokenizer | None:
-    from mixlab.merge._folders import model_folder
+    from mixlab.merge.planning._folders import model_folder
 
     settings = document.settings
     choice = settings.tokenizer.source if settings.tokenizer else settings.tokenizer_source

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from mixlab.checkpoint import LoraSource, tensor_size
 from mixlab.merge._plan import MergePlan
-from mixlab.merge._remapped import RemappedSource
 from mixlab.merge.mergekit_yaml._document import Document, read_documents
 from mixlab.merge.mergekit_yaml._planning import plan_document
+from mixlab.merge.planning._remapped import RemappedSource
 from mixlab.spec import Located
 from mixlab.store import scratch_folder
 

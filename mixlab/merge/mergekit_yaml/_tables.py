@@ -6,12 +6,12 @@ import torch
 
 from mixlab.checkpoint import tensor_place
 from mixlab.merge._plan import Input
-from mixlab.merge._remapped import Remap
-from mixlab.merge._vocabulary import RowMap, map_rows
 from mixlab.merge.mergekit_yaml._document import Document
 from mixlab.merge.mergekit_yaml._models import Opened
 from mixlab.merge.mergekit_yaml._references import Reference
 from mixlab.merge.mergekit_yaml._tokenizer import BuiltTokenizer
+from mixlab.merge.planning._remapped import Remap
+from mixlab.merge.planning._vocabulary import RowMap, map_rows
 from mixlab.spec import MixlabError
 
 

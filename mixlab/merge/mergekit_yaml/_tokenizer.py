@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from mixlab.merge._vocabulary import GivenRow
 from mixlab.merge.mergekit_yaml._references import Reference
 from mixlab.merge.mergekit_yaml._settings import (
     MergekitSettings,
@@ -20,6 +19,7 @@ from mixlab.merge.mergekit_yaml._settings import (
     TokenizerSettings,
     Zero,
 )
+from mixlab.merge.planning._vocabulary import GivenRow
 from mixlab.spec import MixlabError, nearest
 
 # Files that a tokenizer consists of; the output's own replace the target's.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from mixlab.merge._method import Tensors, merge_method
-from mixlab.merge._order import order_statistics
+from mixlab.merge.methods._order import order_statistics
 
 
 @merge_method(

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 
 from mixlab.merge._method import Share, Tensors, merge_method
-from mixlab.merge._order import order_statistics
+from mixlab.merge.methods._order import order_statistics
 
 
 @merge_method(

@@ -9,8 +9,8 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
-from mixlab.merge._agree import keep_agreed
 from mixlab.merge._method import Context, PerModel, Tensors, merge_method
+from mixlab.merge.methods._agree import keep_agreed
 from mixlab.spec import MixlabError
 
 NotNegative = Annotated[float, Field(ge=0)]

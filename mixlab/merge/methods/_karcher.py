@@ -7,8 +7,8 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
-from mixlab.merge._agree import agreement
 from mixlab.merge._method import Tensors, merge_method
+from mixlab.merge.methods._agree import agreement
 
 
 @merge_method(

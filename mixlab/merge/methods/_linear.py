@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from mixlab.merge._agree import keep_agreed
 from mixlab.merge._method import PerModel, Share, Tensors, merge_method
+from mixlab.merge.methods._agree import keep_agreed
 from mixlab.spec import MixlabError
 
 

@@ -6,8 +6,8 @@ from itertools import combinations
 
 import torch
 
-from mixlab.merge._agree import keep_agreed
 from mixlab.merge._method import Tensors, merge_method
+from mixlab.merge.methods._agree import keep_agreed
 
 
 @merge_method(

@@ -8,8 +8,8 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
-from mixlab.merge._agree import agreement
 from mixlab.merge._method import PerModel, Tensors, merge_method
+from mixlab.merge.methods._agree import agreement
 from mixlab.merge.methods._linear import shares
 from mixlab.spec import MixlabError
 

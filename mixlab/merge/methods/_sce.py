@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from mixlab.merge._agree import keep_agreed
 from mixlab.merge._method import Share, Tensors, merge_method
-from mixlab.merge._order import order_statistics
+from mixlab.merge.methods._agree import keep_agreed
+from mixlab.merge.methods._order import order_statistics
 
 
 @merge_method(

@@ -7,8 +7,8 @@ from typing import Literal
 
 import torch
 
-from mixlab.merge._agree import keep_agreed
 from mixlab.merge._method import Context, Share, Tensors, merge_method
+from mixlab.merge.methods._agree import keep_agreed
 from mixlab.spec import MixlabError
 
 # Beyond this cosine the arc is taken for a straight line; as in mergekit.

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given, settings
 
 from mixlab.merge import arcee_fusion
-from mixlab.merge._order import order_statistics
+from mixlab.merge.methods._order import order_statistics
 from tests.merge.methods.oracle import models, theirs
 
 

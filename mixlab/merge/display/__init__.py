@@ -1,0 +1,1 @@
+"""What people read: the table of a dry run, its cost, progress, what there is to merge with."""

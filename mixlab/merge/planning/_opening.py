@@ -1,0 +1,188 @@
+"""The models of a recipe, opened: headers and configs, no weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from mixlab.checkpoint import Checkpoint, TensorEntry
+from mixlab.merge._method import MergeMethod
+from mixlab.merge._plan import Input
+from mixlab.merge.planning._folders import model_folder
+from mixlab.merge.planning._pairing import pair_names
+from mixlab.merge.planning._recipe import Recipe
+from mixlab.spec import MixlabError, SpecError, nearest
+
+Role = Literal["model", "base", "extra"]
+
+
+@dataclass
+class Side:
+    """One opened model.
+
+    Args:
+        index: among the plan's sources.
+        role: merged, measured from, or a model's further tensors (`of` is that model's index).
+        path: where the recipe names it.
+        given: as the recipe spells it.
+        names: prefix map by hand.
+        config: its config.json; empty for further tensors.
+        pairs: target's name -> its own name.
+    """
+
+    index: int
+    role: Role
+    path: tuple[str | int, ...]
+    given: str
+    source: Checkpoint
+    config: dict[str, Any]
+    names: dict[str, str] | None = None
+    of: int = -1
+    pairs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """Its folder."""
+        return self.source.folder
+
+    def input(self, name: str) -> Input:
+        """The tensor that belongs to the target's `name`."""
+        return Input(self.index, self.source.entries[self.pairs[name]])
+
+    def entry(self, name: str) -> TensorEntry:
+        """Header of the tensor that belongs to the target's `name`."""
+        return self.source.entries[self.pairs[name]]
+
+    def file(self, name: str) -> Path:
+        """The file that holds the tensor that belongs to the target's `name`."""
+        return self.source.file_of(self.pairs[name])
+
+    def text(self) -> dict[str, Any]:
+        """The language model's part of the config."""
+        inner = (self.config.get(key) for key in ("text_config", "llm_config", "language_config"))
+        return next((part for part in inner if isinstance(part, dict)), self.config)
+
+
+def open_sides(recipe: Recipe, method: MergeMethod) -> list[Side]:
+    """Open every model: the merged ones in order, then the base, then further tensors.
+
+    A model's key, on which random bits depend, is its position, never its path or placeholder:
+    neither moving a folder nor filling a recipe in changes a bit.
+
+    Raises:
+        SpecError: naming each folder that is missing or does not hold.
+    """
+    sides: list[Side] = []
+    mistakes: list[SpecError] = []
+    for role, path, given, key, names, of in _wanted(recipe, method):
+        try:
+            source = Checkpoint.open(model_folder(recipe.folder(given)), key=key)
+        except MixlabError as error:
+            mistakes.append(recipe.error(path, str(error)))
+            continue
+        sides.append(Side(len(sides), role, path, given, source, {}, names, of))
+        try:
+            sides[-1].config = {} if role == "extra" else source.config()
+            _check_whole(sides[-1])
+        except MixlabError as error:
+            mistakes.append(recipe.error(path, str(error)))
+    if mistakes:
+        close_sides(sides)
+        if len(mistakes) == 1:
+            raise mistakes[0]
+        raise MixlabError("\n".join(str(mistake) for mistake in mistakes))
+    return sides
+
+
+def close_sides(sides: list[Side]) -> None:
+    """Close all files."""
+    for side in sides:
+        side.source.close()
+
+
+def find_target(recipe: Recipe, sides: list[Side]) -> Side:
+    """The model that the output is made after.
+
+    Raises:
+        SpecError: `target` names none of the models.
+    """
+    wanted = recipe.target
+    models = [side for side in sides if side.role == "model"]
+    named = {side.given: side for side in reversed(sides) if side.role != "extra"}
+    if isinstance(wanted, int):
+        if 0 <= wanted < len(models):
+            return models[wanted]
+        last = f"0 to {len(models) - 1}"
+        raise recipe.error(("target",), f"target {wanted}: there are models {last}")
+    if wanted in named:
+        return named[wanted]
+    for side in sides:
+        if wanted == "base" and side.role == "base":
+            return side
+        if side.role != "extra" and Path(wanted).resolve() == side.folder.resolve():
+            return side
+    raise recipe.error(
+        ("target",), f"target {wanted!r} is none of the models{nearest(wanted, [*named, 'base'])}"
+    )
+
+
+def pair_sides(recipe: Recipe, sides: list[Side], target: Side) -> None:
+    """Fill in `pairs` of every side.
+
+    Raises:
+        SpecError: naming each model whose tensors do not fit the target's.
+    """
+    mistakes = []
+    for side in [s for s in sides if s.role != "extra"]:
+        if side is target:
+            side.pairs = {name: name for name in side.source.entries}
+            continue
+        try:
+            side.pairs = pair_names(target.source.entries, side.source.entries, side.names)
+        except MixlabError as error:
+            told = f"{side.folder} does not fit {target.folder}: {error}"
+            mistakes.append(recipe.error(side.path, told))
+    if mistakes:
+        raise mistakes[0] if len(mistakes) == 1 else MixlabError("\n".join(map(str, mistakes)))
+    for side in [s for s in sides if s.role == "extra"]:
+        own = next(s for s in sides if s.index == side.of).pairs
+        side.pairs = {t: n for t, n in own.items() if n in side.source.entries}
+
+
+def _wanted(
+    recipe: Recipe, method: MergeMethod
+) -> Iterator[tuple[Role, tuple[str | int, ...], str, str, dict[str, str] | None, int]]:
+    for index, entry in enumerate(recipe.models):
+        names = entry.names or recipe.names
+        yield "model", ("models", index), entry.model, f"model-{index}", names, -1
+    if recipe.base is not None:
+        yield "base", ("base",), recipe.base, "base", recipe.names, -1
+    if method.extra:
+        for index, entry in enumerate(recipe.models):
+            path = ("models", index, method.extra)
+            yield (
+                "extra",
+                path,
+                entry.settings[method.extra],
+                f"{method.extra}-{index}",
+                None,
+                index,
+            )
+
+
+def _check_whole(side: Side) -> None:
+    quantised = [
+        part["quantization_config"]
+        for part in (side.config, side.text())
+        if part.get("quantization_config")
+    ]
+    if quantised:
+        about = quantised[0]
+        how = about.get("quant_method", "") if isinstance(about, dict) else ""
+        raise MixlabError(
+            f"{side.folder / 'config.json'}: the weights are quantised"
+            f"{f' ({how})' if how else ''} and cannot be averaged; give the unquantised model, or "
+            "load it with transformers, call model.dequantize() and save_pretrained()"
+        )

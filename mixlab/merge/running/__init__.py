@@ -1,0 +1,1 @@
+"""A plan carried out on files: threads, parts, digests, card, verification."""

@@ -1,0 +1,1 @@
+"""How settings vary over a model: by layer, by module, by name."""
