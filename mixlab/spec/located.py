@@ -19,6 +19,9 @@ from mixlab.spec.errors import SpecError
 Key = str | int
 Path_ = tuple[Key, ...]
 _MOST_NODES = 100_000
+# What PyYAML raises: its constructors let through what int(), date() or a table of words raise,
+# and its parser calls itself for each level of nesting.
+NOT_YAML = (yaml.YAMLError, ValueError, KeyError, RecursionError)
 
 
 class _Loader(yaml.SafeLoader):
@@ -83,6 +86,15 @@ class Located:
             {p[size:]: line for p, line in self.lines.items() if p[:size] == path},
             {p[size:]: text for p, text in self.origins.items() if p[:size] == path},
         )
+
+
+def reason(error: BaseException) -> str:
+    """What one of `NOT_YAML` says, in a line."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, KeyError):
+        return f"{error.args[0]!r} is no value of its tag"
+    return " ".join(str(error).split())
 
 
 def locate(data: Any) -> Located:
@@ -154,9 +166,10 @@ def load_documents(path: str | os.PathLike[str]) -> list[Located]:
         raise SpecError("is a folder; expected a YAML file", file=file) from None
     except UnicodeDecodeError as error:
         raise SpecError(f"is not UTF-8 text ({error.reason})", file=file) from error
-    loader = _Loader(text)
+    loader = None
     documents = []
     try:
+        loader = _Loader(text)
         while loader.check_node():
             node = loader.get_node()
             empty = isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null"
@@ -177,10 +190,13 @@ def load_documents(path: str | os.PathLike[str]) -> list[Located]:
             file=file,
             line=None if mark is None else mark.line + 1,
         ) from error
-    except yaml.YAMLError as error:
-        raise SpecError(f"is not valid YAML: {error}", file=file) from error
+    except SpecError:
+        raise
+    except NOT_YAML as error:
+        raise SpecError(f"is not valid YAML: {reason(error)}", file=file) from error
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
     if not documents:
         raise SpecError("is empty; expected a mapping of settings", file=file)
     return documents

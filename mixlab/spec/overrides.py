@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from mixlab.spec.errors import SpecError
-from mixlab.spec.located import Key, Located, _Loader
+from mixlab.spec.located import NOT_YAML, Key, Located, _Loader
 
 
 def _step(data: Any, parts: list[str], shown: str) -> tuple[Key, int]:
@@ -77,8 +77,8 @@ def apply_overrides(source: Any, overrides: Iterable[str]) -> Any:
             raise SpecError("expected NAME=VALUE, such as arm.steps=100", file=shown)
         try:
             value = yaml.load(text, Loader=_Loader)
-        except yaml.YAMLError as error:
-            raise SpecError(f"the value {text!r} is not valid YAML", file=shown) from error
+        except NOT_YAML as error:
+            raise SpecError(f"the value {text!r:.100} is not valid YAML", file=shown) from error
         origins[set_dotted(data, name.strip(), value, shown=shown)] = shown
     changed = replace(located, data=data, origins=origins)
     return changed if isinstance(source, Located) else changed.data

@@ -45,6 +45,12 @@ def test_duplicate_key_names_both_lines(tmp_path: Path) -> None:
         ("a: [1, 2\nb: 3\n", "not valid YAML"),
         ("a: !!python/object/apply:os.system ['true']\n", "not valid YAML"),
         ("a: &x\n  b: *x\n", "refers to itself"),
+        ("a: 2001-99-99\n", "not valid YAML: month must be"),
+        ("a: !!int abc\n", "not valid YAML"),
+        ("a: !!bool abc\n", "'abc' is no value of its tag"),
+        ("a: " + "1" * 5000 + "\n", "not valid YAML"),
+        ("a: " + "[" * 3000 + "]" * 3000 + "\n", "nested too deeply"),
+        ("a: \0\n", "not valid YAML: unacceptable character"),
     ],
 )
 def test_bad_yaml_is_a_spec_error(tmp_path: Path, text: str, message: str) -> None:

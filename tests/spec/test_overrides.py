@@ -32,6 +32,8 @@ def test_a_key_that_holds_dots_is_found() -> None:
         ("name.x=3", "no mapping"),
         ("list.4.a=3", "no entry of a list of 1"),
         ("a.b=[1", "not valid YAML"),
+        ("a.b=2001-99-99", "not valid YAML"),
+        ("a.b=" + "[" * 3000, "not valid YAML"),
     ],
 )
 def test_bad_overrides(override: str, message: str) -> None:
