@@ -5,8 +5,10 @@ itself survive a power cut. Temporary names carry host, process id and process s
 later start knows which ones nobody is writing any more.
 """
 
+import errno
 import json
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -17,10 +19,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from mixlab import MixlabError
 from mixlab.store.space import disk_errors
 
 _PREFIX = ".aside-"
+_NAME = re.compile(re.escape(_PREFIX) + r"([0-9a-f]{8})-(\d+)-(\d+)-[0-9a-f]{8}-")
 _FOREIGN_HOST_SECONDS = 24 * 3600.0
+# What renaming onto a folder that holds something is answered with.
+_HOLDS = {errno.ENOTEMPTY, errno.EEXIST}
 
 
 def _start_ticks(pid: int) -> str:
@@ -39,26 +45,33 @@ def _host() -> str:
 def _aside(path: Path) -> Path:
     pid = os.getpid()
     return path.parent / (
-        f"{_PREFIX}{_host()}-{pid}-{_start_ticks(pid)}-{secrets.token_hex(4)}-{path.name[-60:]}"
+        f"{_PREFIX}{_host()}-{pid}-{_start_ticks(pid)}-{secrets.token_hex(4)}-{_short(path.name)}"
     )
+
+
+def _short(name: str) -> str:
+    """The end of a name: a file system counts its bytes, at most 255 with what stands before."""
+    return os.fsencode(name)[-60:].decode(errors="ignore")
 
 
 def _alive(name: str, path: Path) -> bool:
     """Whether the process that made this temporary name still runs."""
-    parts = name.removeprefix(_PREFIX).split("-", 4)
-    if len(parts) < 5:
-        return False
-    host, pid_text, ticks = parts[:3]
+    made = _NAME.match(name)
+    if made is None:
+        return True  # not one of ours
+    host, pid, ticks = made.groups()
     if host != _host():
-        return time.time() - path.lstat().st_mtime < _FOREIGN_HOST_SECONDS
-    pid = int(pid_text)
+        try:
+            return time.time() - path.lstat().st_mtime < _FOREIGN_HOST_SECONDS
+        except FileNotFoundError:  # another writer was faster
+            return True
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         pass
-    return ticks == _start_ticks(pid)
+    return ticks == _start_ticks(int(pid))
 
 
 def clean_temporaries(folder: str | os.PathLike[str]) -> int:
@@ -119,8 +132,12 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> Path:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> Path:
-    """Write `text` as UTF-8 to `path` whole or not at all; returns the path."""
-    return write_bytes(path, text.encode())
+    r"""Write `text` as UTF-8 to `path` whole or not at all; returns the path.
+
+    What UTF-8 has no bytes for (half of a surrogate pair, such as Python makes of a folder's name
+    in another encoding) is written as `\udcff`, which JSON reads as the same.
+    """
+    return write_bytes(path, text.encode(errors="backslashreplace"))
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> Path:
@@ -139,7 +156,7 @@ def scratch_folder(near: str | os.PathLike[str]) -> Iterator[Path]:
     Raises:
         MixlabError: the disk is full or the parent refuses writing.
     """
-    target = Path(near)
+    target = Path(os.path.realpath(near))
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         clean_temporaries(target.parent)
@@ -152,16 +169,21 @@ def scratch_folder(near: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_folder(path: str | os.PathLike[str], *, replace: bool = True) -> Iterator[Path]:
     """Yield an empty folder aside; when the block ends well it is renamed to `path`.
 
-    A folder that already stands at `path` is replaced: moved aside, then removed once the new one
-    is in place. Leftovers of killed writers beside `path` are cleaned first.
+    Where `path` is a link, the folder that it leads to is written. Leftovers of killed writers
+    beside it are cleaned first.
+
+    Args:
+        replace: a folder that holds something is moved aside, then removed once the new one is in
+            place. Otherwise only an empty one is replaced.
 
     Raises:
-        MixlabError: the disk is full or the parent refuses writing.
+        MixlabError: the disk is full or the parent refuses writing; or, without `replace`, somebody
+            filled the folder meanwhile.
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         clean_temporaries(target.parent)
@@ -175,14 +197,25 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
                     with (Path(root) / name).open("rb") as handle:
                         os.fsync(handle.fileno())
                 sync_folder(Path(root))
-            if target.exists():
-                old = _aside(target)
-                target.rename(old)
-                aside.rename(target)
-                shutil.rmtree(old, ignore_errors=True)
-            else:
-                aside.rename(target)
+            _put(aside, target, replace)
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)
             raise
         sync_folder(target.parent)
+
+
+def _put(aside: Path, target: Path, replace: bool) -> None:
+    try:
+        aside.rename(target)  # an empty folder gives way in the same instant
+    except OSError as error:
+        if error.errno not in _HOLDS:
+            raise
+        if not replace:
+            raise MixlabError(
+                f"{target}: is not empty any more, another program wrote to it meanwhile; nothing "
+                "of it was changed. Choose another output folder"
+            ) from None
+        old = _aside(target)
+        target.rename(old)
+        aside.rename(target)
+        shutil.rmtree(old, ignore_errors=True)

@@ -1,5 +1,6 @@
 import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,9 @@ from mixlab.store import (
     scratch_folder,
     write_bytes,
     write_json,
+    write_text,
 )
-from mixlab.store.atomic import atomic_file
+from mixlab.store.atomic import _host, atomic_file
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
@@ -110,3 +112,59 @@ def test_a_scratch_folder_is_gone_at_the_end_even_of_a_failure(tmp_path: Path) -
     with pytest.raises(RuntimeError):
         fail()
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_folder_that_was_filled_meanwhile_is_kept_where_none_is_to_be_replaced(
+    tmp_path: Path,
+) -> None:
+    target = tmp_path / "out"
+    target.mkdir()
+
+    def write() -> None:
+        with atomic_folder(target, replace=False) as aside:
+            (aside / "mine").write_text("1")
+            if fill:
+                (target / "theirs").write_text("2")
+
+    for fill in (True, False):
+        if fill:
+            with pytest.raises(MixlabError, match="not empty any more"):
+                write()
+            (target / "theirs").unlink()
+        else:
+            write()
+    assert [p.name for p in target.iterdir()] == ["mine"]
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_link_to_a_folder_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / "real").mkdir()
+    (tmp_path / "out").symlink_to(tmp_path / "disk" / "real")
+    with atomic_folder(tmp_path / "out") as aside:
+        assert aside.parent == tmp_path / "disk"
+        (aside / "x").write_text("1")
+    assert (tmp_path / "out").is_symlink()
+    assert [p.name for p in (tmp_path / "disk" / "real").iterdir()] == ["x"]
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["disk", "out", "real", "x"]
+
+
+def test_names_as_long_as_a_disk_takes_in_any_script(tmp_path: Path) -> None:
+    for name in ("x" * 255, "模" * 85, "\N{PERSONAL COMPUTER}" * 63):
+        with atomic_folder(tmp_path / name) as aside:
+            (aside / "x").write_text("1")
+        assert (tmp_path / name / "x").exists()
+
+
+def test_names_that_only_look_like_leftovers_stay(tmp_path: Path) -> None:
+    names = [".aside-notes", f".aside-{_host()}-pid-x-y-z", ".aside-1-2-3-4-5"]
+    for name in names:
+        (tmp_path / name).write_text("mine")
+    assert clean_temporaries(tmp_path) == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(names)
+
+
+def test_names_in_no_encoding_are_written_and_read_back(tmp_path: Path) -> None:
+    name = os.fsdecode(b"m\xff")
+    assert json.loads(write_json(tmp_path / "x.json", {name: "ü"}).read_text()) == {name: "ü"}
+    assert write_text(tmp_path / "x.md", name).read_text() == r"m\udcff"
