@@ -1,6 +1,8 @@
 """The command line: parse, call, print."""
 
 import gc
+import io
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -124,6 +126,8 @@ def merge(
                 overrides=set_ or [],
                 seed=seed,
                 threads=threads,
+                max_shard_size=max_shard_size,
+                link=link,
                 full=full,
             )
         )
@@ -164,12 +168,34 @@ def _kept_for_good() -> Iterator[None]:
 
 @contextmanager
 def _interruptible(told: str) -> Iterator[None]:
-    """Ctrl-C is one sentence and exit code 130."""
+    """Ctrl-C is one sentence and exit code 130; so are SIGTERM and SIGHUP, with theirs.
+
+    By default those two would end the process at once and leave unfinished files for the next start
+    to clean.
+
+    Args:
+        told: what the user should know, unless the interrupt itself says more.
+    """
+    received = signal.SIGINT
+
+    def stop(number: int, _: object) -> None:
+        nonlocal received
+        received = signal.Signals(number)
+        raise KeyboardInterrupt
+
+    before = {
+        number: signal.signal(number, stop)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_DFL
+    }
     try:
         yield
-    except KeyboardInterrupt:
-        typer.echo(f"mixlab: stopped; {told}", err=True)
-        raise typer.Exit(130) from None
+    except KeyboardInterrupt as error:
+        typer.echo(f"mixlab: stopped; {str(error) or told}", err=True)
+        raise typer.Exit(128 + received) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _pair(given: str) -> tuple[str, str]:
@@ -234,17 +260,29 @@ def show(
 
 def main() -> None:
     """Entry point: a mistake that the user can mend is one message and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Names of files may hold what the terminal's encoding has no characters for.
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except MixlabError as error:
         print(f"mixlab: {error}", file=sys.stderr)
         sys.exit(2)
+    except MemoryError:
+        print(
+            "mixlab: out of memory. Give it fewer threads or processes, or a machine with more.",
+            file=sys.stderr,
+        )
+        sys.exit(2)
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and error.strerror is None:
             raise
         print(
-            f"mixlab: {error.filename}: {error.strerror}. Check that the path exists, is of the "
-            "right kind, and that you may read and write it.",
+            f"mixlab: {error.strerror}. Is the disk or the network that a path lies on in order?"
+            if error.filename is None
+            else f"mixlab: {error.filename}: {error.strerror}. Check that the path exists, is of "
+            "the right kind, and that you may read and write it.",
             file=sys.stderr,
         )
         sys.exit(2)

@@ -1,4 +1,5 @@
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -130,6 +131,45 @@ def test_ctrl_c_in_a_merge_is_one_sentence_and_leaves_nothing(
     assert result.exit_code == 130
     assert f"mixlab: stopped; nothing was written to {tmp_path}/out" in result.stderr
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_sigterm_in_a_merge_is_one_sentence_and_leaves_nothing(
+    merge_recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*args: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("mixlab.merge.display._progress.MergeDisplay.__call__", stop)
+    before = sorted(tmp_path.rglob("*"))
+    result = CliRunner().invoke(app, ["merge", str(merge_recipe), str(tmp_path / "out")])
+    assert result.exit_code == 128 + signal.SIGTERM
+    assert "mixlab: stopped; nothing was written" in result.stderr
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(OSError(5, "Input/output error"), "Input/output error"), (MemoryError(), "out of memory")],
+)
+def test_what_the_machine_refuses_is_one_message(
+    merge_recipe: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    told: str,
+) -> None:
+    def fail(*args: object) -> None:
+        raise error
+
+    monkeypatch.setattr("mixlab.merge.display._progress.MergeDisplay.__call__", fail)
+    monkeypatch.setattr(sys, "argv", ["mixlab", "merge", str(merge_recipe), str(tmp_path / "out")])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    assert f"mixlab: {told}" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_disk_error_that_no_room_foresaw_is_one_message(

@@ -188,5 +188,6 @@ def _check_layout(entries: list[TensorEntry], base: int, size: int, path: Path) 
         at = entry.stop
     if at != size:
         raise MixlabError(
-            f"{path}: the header describes {at} bytes, the file holds {size} (truncated?); {_MEND}"
+            f"{path}: the header describes {at} bytes, the file holds {size} "
+            f"({'truncated?' if size < at else 'something was added at its end'}); {_MEND}"
         )

@@ -13,7 +13,12 @@ from mixlab.merge.display._sizes import parse_size
 from mixlab.merge.display._table import merge_table
 from mixlab.merge.running._card import read_marker
 from mixlab.merge.running._execute import execute, thread_number
-from mixlab.merge.running._output import check_out
+from mixlab.merge.running._output import (
+    check_out,
+    check_room,
+    output_shards,
+    untouched_shards,
+)
 from mixlab.merge.running._report import MergeReport, Progress
 from mixlab.merge.running._verify import Sample, VerifyReport, verify
 
@@ -73,10 +78,12 @@ def merge_checkpoints(
         )
         if check is None or folder != out:
             return report
-        checked = verify(out, plan, sample=check, threads=threads, progress=progress)
+        try:
+            checked = verify(out, plan, sample=check, threads=threads, progress=progress)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"{out} is finished and stays; it was not verified") from None
         return replace(report, checks=tuple(checked.lines()))
 
-    check_out(out, [])
     return Asked(recipe, models or {}, overrides, seed).run(out, run)
 
 
@@ -88,20 +95,25 @@ def preview_merge(
     overrides: Sequence[str] = (),
     seed: int | None = None,
     threads: int | None = None,
+    max_shard_size: int | str | None = None,
+    link: bool = False,
     full: bool = False,
 ) -> str:
     """The table of what `merge_checkpoints` would do, from headers and configs alone.
 
     Args:
-        out: checked too, if given.
+        out: checked too, if given, and the room on its disk.
         full: a line for every tensor, instead of one for all layers.
 
     Raises:
         MixlabError: what `merge_checkpoints` would refuse.
     """
+    limit = None if max_shard_size is None else parse_size(max_shard_size)
     with Asked(recipe, models or {}, overrides, seed).plan() as plan:
         if out is not None:
             check_out(Path(out), plan.folders)
+            shards = output_shards(plan, limit)
+            check_room(Path(out), shards, untouched_shards(plan, shards), link=link)
         return merge_table(plan, full=full, threads=thread_number(threads))
 
 

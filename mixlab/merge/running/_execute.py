@@ -8,26 +8,31 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mixlab.checkpoint import OutTensor, ShardWriter, plan_shards
+from mixlab.checkpoint import ShardWriter
 from mixlab.merge._plan import MergePlan
 from mixlab.merge._threads import one_core_each, thread_count
+from mixlab.merge.planning._config import config_text
 from mixlab.merge.running._card import write_card, write_marker
 from mixlab.merge.running._crew import Crew
 from mixlab.merge.running._jobs import Task, make_task, spread
 from mixlab.merge.running._ledger import Ledger
 from mixlab.merge.running._marks import Digests, Shared, Writer
 from mixlab.merge.running._memory import Memory
-from mixlab.merge.running._output import check_out, check_unchanged, target_layout, untouched_shards
+from mixlab.merge.running._output import (
+    check_out,
+    check_room,
+    check_unchanged,
+    output_shards,
+    untouched_shards,
+)
 from mixlab.merge.running._report import MergeReport, Progress
 from mixlab.merge.running._summary import summarise
 from mixlab.merge.running._worker import Worker
 from mixlab.spec import MixlabError
-from mixlab.store import atomic_folder, check_free_space, write_json
+from mixlab.store import atomic_folder, write_text
 
 # Measured: with 2 MiB, what a thread works on stays in the cache; from 8 MiB on it does not.
 PART_BYTES = 2 << 20
-# Beyond weights: config, tokenizer, card; and what the file system keeps for itself.
-_SPARE_BYTES = 16 << 20
 
 
 def execute(
@@ -70,17 +75,14 @@ def execute(
     out, began = Path(out), time.perf_counter()
     check_out(out, plan.folders)
     tasks = [make_task(plan, tensor) for tensor in plan.written]
-    tensors = [OutTensor(one.name, one.dtype, one.shape) for one in plan.written]
-    like = target_layout(plan) if max_shard_size is None else None
-    shards = plan_shards(tensors, max_bytes=max_shard_size, like=like)
+    shards = output_shards(plan, max_shard_size)
     written = sum(task.elements * task.item for task in tasks)
     whole = untouched_shards(plan, shards)
-    taken = {t.name: t.size for s in shards if s.file_name in whole for t in s.tensors}
-    needed = written - (sum(taken.values()) if link else 0)
-    check_free_space(out, needed + _SPARE_BYTES)
+    taken = {t.name for s in shards if s.file_name in whole for t in s.tensors}
+    check_room(out, shards, whole, link=link)
     if not digests:  # else they are read, though not written
         tasks = [task for task in tasks if task.plan.name not in taken]
-    with atomic_folder(out) as folder:
+    with atomic_folder(out, replace=False) as folder:
         with ShardWriter(folder, shards) as writer:
             for name, path in whole.items():
                 writer.link_or_copy(path, name, hard=link)
@@ -89,7 +91,7 @@ def execute(
                 plan,
                 tasks,
                 ledger,
-                _Skipping(writer, taken.keys()),
+                _Skipping(writer, taken),
                 file_of={t.name: shard.file_name for shard in shards for t in shard.tensors},
                 threads=thread_number(threads),
                 part_bytes=part_bytes,
@@ -100,7 +102,7 @@ def execute(
             writer.finish()
         for source in plan.sources:
             check_unchanged(source)
-        write_json(folder / "config.json", plan.config)
+        write_text(folder / "config.json", config_text(plan.config))
         for name, path in plan.side_files.items():
             _copy(path, folder / name)
         report = summarise(plan, out, ledger, list(whole), written, time.perf_counter() - began)

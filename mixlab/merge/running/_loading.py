@@ -50,8 +50,10 @@ def load_on_meta(folder: Path, target: Path) -> LoadingReport:
     names = config.get("architectures") or [None]
     if "auto_map" in config:
         return LoadingReport(why_not="its code is in the folder, and is not run")
+    if isinstance(names, str):
+        names = [names]
     found = getattr(transformers, str(names[0]), None)
-    if found is None:
+    if not hasattr(found, "from_pretrained"):
         return LoadingReport(why_not=f"transformers has no class {names[0]}")
     with _quiet():
         wrong = _keys(found, folder)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mixlab.checkpoint import Checkpoint, Shard, TensorSource
+from mixlab.checkpoint import Checkpoint, OutTensor, Shard, TensorSource, plan_shards
 from mixlab.merge._plan import MergePlan
 from mixlab.spec import MixlabError
+from mixlab.store import check_free_space
+
+# Beyond weights: config, tokenizer, card; and what the file system keeps for itself.
+_SPARE_BYTES = 16 << 20
 
 
 def check_out(out: Path, folders: Sequence[Path]) -> None:
-    """Refuse an output that holds something, or that overlaps with an input.
+    """Refuse an output that holds something, overlaps with an input, or cannot be put in place.
+
+    The finished folder is renamed to `out`, so that its parent must be writable, and `out` no place
+    that refuses renaming.
 
     Raises:
         MixlabError: saying which, and how to mend it.
@@ -38,8 +46,47 @@ def check_out(out: Path, folders: Sequence[Path]) -> None:
     if out.is_dir() and any(out.iterdir()):
         raise MixlabError(
             f"{out}: is not empty, and files of an earlier merge could be taken for this one's; "
-            "remove it or choose another output folder"
+            "choose another output folder, or empty this one if nothing in it is needed"
         )
+    if out.is_dir() and (real == Path.cwd() or out.is_mount()):
+        what = "the working directory" if real == Path.cwd() else "where a disk is mounted"
+        raise MixlabError(
+            f"{out}: is {what}, which a finished merge cannot take the place of; choose a new "
+            f"folder in it, such as {out / 'merged'}"
+        )
+    _check_parent(out, real)
+
+
+def _check_parent(out: Path, real: Path) -> None:
+    above = next(path for path in real.parents if os.path.lexists(path))
+    if not above.is_dir():
+        raise MixlabError(f"{out}: {above} is a file; expected a folder that {out.name} can be in")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise MixlabError(
+            f"{out}: no permission to write in {above}; choose an output folder in one that you own"
+        )
+
+
+def output_shards(plan: MergePlan, max_shard_size: int | None) -> tuple[Shard, ...]:
+    """The output's files; as the target's where no size is given."""
+    tensors = [OutTensor(one.name, one.dtype, one.shape) for one in plan.written]
+    like = target_layout(plan) if max_shard_size is None else None
+    return plan_shards(tensors, max_bytes=max_shard_size, like=like)
+
+
+def check_room(
+    out: Path, shards: Sequence[Shard], whole: Mapping[str, Path], *, link: bool
+) -> None:
+    """Refuse a disk that the output does not fit on.
+
+    Args:
+        whole: files that are taken over whole, which need no room where they are linked.
+
+    Raises:
+        MixlabError: how much is free and how much is needed.
+    """
+    new = [shard for shard in shards if not (link and shard.file_name in whole)]
+    check_free_space(out.resolve(), sum(shard.size for shard in new) + _SPARE_BYTES)
 
 
 def check_unchanged(source: TensorSource) -> None:
