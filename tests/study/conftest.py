@@ -33,8 +33,10 @@ trials: 5
 generation: 2
 """
 RUN = """
-import json, sys
+import json, signal, sys
 from mixlab.study import run_sweep
+# A shell that starts the tests in the background has them ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 file, out, workers, arguments = sys.argv[1:]
 executor = {"make": "tests.study.cheap:make", "arguments": json.loads(arguments)}
 run_sweep(file, out=out, workers=int(workers), executor=executor, report=False)
