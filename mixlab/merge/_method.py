@@ -231,10 +231,14 @@ class MergeMethod:
             arguments[self.extra] = tuple(t.to(widest) for t in extras)
         if "context" in inspect.signature(self.formula).parameters:
             arguments["context"] = context
-        result = self.formula(wide, None if base is None else base.to(widest), **arguments)
+        wide_base = None if base is None else base.to(widest)
+        result = self.formula(wide, wide_base, **arguments)
+        if self.identity and wide_base is not None:
+            result = _keep_infinities(result, [wide_base, *wide])
         result = result.to(dtype)
-        # A formula may hand an input through; a caller owns what it gets.
-        return result.clone() if any(result is tensor for tensor in everything) else result
+        # A formula may hand an input or a view of one through; a caller owns what it gets.
+        places = {tensor.untyped_storage().data_ptr() for tensor in (*everything, *extras)}
+        return result.clone() if result.untyped_storage().data_ptr() in places else result
 
 
 _METHODS: dict[str, MergeMethod] = {}
@@ -376,6 +380,17 @@ def _validated(name: str, model: type[Settings], values: Mapping[str, Any]) -> d
             raise MixlabError(f"{name}: setting {key!r} is missing") from None
         raise MixlabError(f"{name}: {key}: {first['msg']}, found {first['input']!r}") from None
     return {key: getattr(checked, key) for key in model.model_fields}
+
+
+def _keep_infinities(result: torch.Tensor, tensors: Tensors) -> torch.Tensor:
+    """Where all hold one infinity, as masks do, nothing moved, though inf - inf is NaN."""
+    with torch.no_grad():
+        if not bool(result.isnan().any()):
+            return result
+        still = tensors[0].isinf()
+        for other in tensors[1:]:
+            still &= other == tensors[0]
+    return torch.where(still, tensors[0], result)
 
 
 def _equal_integers(tensors: Tensors, where: str) -> torch.Tensor:

@@ -1,8 +1,11 @@
 """What every registered method keeps to, whoever wrote it."""
 
+import contextlib
 import inspect
+import itertools
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -140,6 +143,51 @@ def test_a_model_merged_with_itself_is_itself_bit_for_bit(method, dtype, plain):
     case.tensors = [x.clone() for _ in case.tensors]
     case.base = None if case.base is None else x.clone()
     assert_same_bits(case.merge(plain=plain), x)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("of_base", [False, True])
+def test_nan_is_never_hidden(method, plain, of_base):
+    case = Case(method)
+    if of_base and case.base is None:
+        pytest.skip("has no base")
+    (case.base if of_base else case.tensors[-1])[2, 5] = torch.nan
+    # Chosen so that a part of the elements is dropped.
+    for settings in ({}, {"density": 0.1}, {"density": 0.1, "which": "near", "unit": "row"}):
+        known = method.shared.model_fields | method.each.model_fields
+        case.settings |= settings if set(settings) <= set(known) else {}
+        if method.name.startswith("della"):
+            case.settings |= {"epsilon": 0.05}
+        with contextlib.suppress(MixlabError):  # no decomposition
+            theta = case.merge(plain=plain)
+            assert bool(theta.isnan().any())
+            assert bool(theta[2, 5].isnan()) or method.name == "permuted_direction"
+
+
+def test_an_infinity_that_all_models_share_stays(method):
+    if not method.identity or method.base != "required":
+        pytest.skip("the formula does not say so")
+    case = Case(method)
+    for x in case.inputs():
+        x[2, 5], x[3, 0] = -torch.inf, torch.inf
+    known = method.shared.model_fields
+    case.settings |= {"rescale": False} if "rescale" in known else {}
+    for plain in (False, True):
+        with contextlib.suppress(MixlabError):  # no decomposition
+            theta = case.merge(plain=plain)
+            assert (theta[2, 5].item(), theta[3, 0].item()) == (-torch.inf, torch.inf)
+
+
+def test_values_near_the_end_of_the_float_range_are_no_accident(method):
+    shapes = ((1,), (3, 4), (4, 1), (5000,))
+    for shape, scale in itertools.product(shapes, (3e38, 1e-40, torch.inf)):
+        case = Case(method, shape)
+        for x in (*case.tensors, *([] if case.base is None else [case.base])):
+            x.clamp_(-1, 1).mul_(scale)
+        for plain in (False, True):
+            with warnings.catch_warnings(), contextlib.suppress(MixlabError):
+                warnings.simplefilter("error")
+                case.merge(plain=plain)
 
 
 def test_order_of_models_does_not_matter(method):

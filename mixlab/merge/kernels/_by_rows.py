@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from mixlab.merge._method import Context, Tensors, get_method, kernel
-from mixlab.merge.methods._arcee_fusion import importance_of, threshold
+from mixlab.merge.methods._arcee_fusion import choose, importance_of, threshold
 
 # Elements of a part, unless one row is longer.
 PART = 1 << 16
@@ -35,7 +35,7 @@ def arcee_fusion(
     for (to, x, reference), (chosen, *_) in zip(
         float_rows(out, tuned, base), float_rows(importance), strict=True
     ):
-        to.copy_(torch.where(chosen >= least, x, reference))
+        to.copy_(choose(chosen, least, x, reference))
 
 
 def write_rows(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from mixlab.merge._method import Tensors, get_method
+from mixlab.merge._method import Context, Tensors, get_method
 
 Matrix = npt.NDArray[np.float64]
 # Sums run over blocks of this length from the start of the tensor, whatever parts and threads are.
@@ -55,6 +55,11 @@ def write_combination(
         to[at : at + size].copy_(theta)
 
 
+def fits_float32(factors: Matrix) -> bool:
+    """Whether torch takes these as factors of float32 tensors: it refuses what would overflow."""
+    return bool((np.abs(factors) <= np.finfo(np.float32).max).all())
+
+
 def exact_sum(parts: Sequence[float]) -> float:
     """The sum, rounded once; nan where it is not finite."""
     try:
@@ -71,9 +76,8 @@ def write_formula(
     settings: Mapping[str, Any],
 ) -> None:
     """The definition, for cases that the fast path leaves to it."""
-    wide = None if base is None else base.float()
-    formula: Callable[..., torch.Tensor] = get_method(name).formula
-    out.copy_(formula([x.float() for x in tensors], wide, **settings))
+    found = get_method(name).apply(tensors, base, settings, Context(), dtype=out.dtype, plain=True)
+    out.copy_(found)
 
 
 def _gram(tensors: Tensors, base: torch.Tensor | None, dtype: torch.dtype) -> Matrix:

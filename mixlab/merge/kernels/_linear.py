@@ -102,6 +102,13 @@ def keep_agreed_part(to: torch.Tensor, parts: Sequence[torch.Tensor]) -> None:
         to.copy_(torch.where(agreement(wide), wide[0], to.float()))
 
 
+def keep_infinities_part(to: torch.Tensor, parts: Sequence[torch.Tensor]) -> None:
+    """Write the infinity that all parts share, where inf - inf made NaN of it."""
+    if not math.isfinite(to.sum()):
+        wide = [part.float() for part in parts]
+        to.copy_(torch.where(agreement(wide) & wide[0].isinf(), wide[0], to.float()))
+
+
 def _write_average(tensors: Tensors, weights: Sequence[float], out: torch.Tensor) -> None:
     flat, to = [tensor.view(-1) for tensor in tensors], out.view(-1)
     first, total, other = torch.empty(3, min(PART, to.numel())).unbind()

@@ -10,6 +10,7 @@ import torch
 
 from mixlab.merge._method import Context, Tensors, kernel
 from mixlab.merge._random import uniforms
+from mixlab.merge.kernels._linear import keep_infinities_part
 from mixlab.merge.kernels._parts import parts, scratch, widen
 from mixlab.merge.methods._random_direction import gaussians
 from mixlab.merge.methods._step import step
@@ -41,3 +42,4 @@ def random_direction(
     for at, stop in parts(to.numel()):
         change = gaussians(uniforms(context, 0, at, room[: stop - at])).mul_(scale)
         to[at:stop] = step(widen(reference[at:stop], one), change.float())
+        keep_infinities_part(to[at:stop], [reference[at:stop], tuned[at:stop]])

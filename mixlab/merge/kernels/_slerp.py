@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from mixlab.merge._method import Context, Tensors, kernel
-from mixlab.merge.kernels._gram import gram, write_combination
+from mixlab.merge.kernels._gram import gram, write_combination, write_formula
 from mixlab.merge.kernels._linear import write_line
 from mixlab.merge.methods._slerp import NO_DIRECTION, is_line
 
@@ -33,16 +33,22 @@ def slerp(
     if is_line(cosine, settings["antiparallel"], context):
         write_line(base, tensors[0], t, out)
         return
+    if math.isnan(cosine):
+        write_formula("slerp", tensors, base, out, settings)
+        return
     omega = math.acos(cosine)
     factors = [math.sin(share * omega) / math.sin(omega) for share in (1 - t, t)]
     write_combination([base, tensors[0]], None, factors, out)
 
 
 def angle_cosine(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Cosine between two tensors; 1 if neither has a direction, 0 if one has none."""
+    """Cosine between two tensors; 1 if neither has a direction, 0 if one has none, NaN if one is
+    not finite."""
     products = gram([a, b]).tolist()
     lengths = math.sqrt(products[0][0]), math.sqrt(products[1][1])
-    if min(lengths) <= NO_DIRECTION:
-        return 1.0 if max(lengths) <= NO_DIRECTION else 0.0
-    cosine = float(products[0][1] / lengths[0] / lengths[1])
-    return cosine if math.isnan(cosine) else min(1.0, max(-1.0, cosine))
+    still = [length <= NO_DIRECTION for length in lengths]
+    if any(still):
+        return 1.0 if all(still) else 0.0
+    if not all(map(math.isfinite, lengths)):
+        return math.nan
+    return min(1.0, max(-1.0, products[0][1] / lengths[0] / lengths[1]))

@@ -12,13 +12,15 @@ import torch
 
 from mixlab.merge._method import Context, Tensors, kernel
 from mixlab.merge.kernels._by_rows import write_rows
-from mixlab.merge.kernels._gram import Matrix, gram, write_combination, write_formula
+from mixlab.merge.kernels._gram import Matrix, fits_float32, gram, write_combination, write_formula
 from mixlab.merge.kernels._linear import PART, keep_agreed_part
 from mixlab.merge.methods._linear import shares
 from mixlab.merge.methods._nuslerp import LINE, share_of_second
 
 # Below this, the square of a mean of unit vectors is too much rounding of its inner products.
 CANCELLED = 1e-4
+# A norm that no vector has, so that what has none is not divided by 0.
+SMALLEST = 1e-150
 
 
 @kernel("nuslerp", span="tensor")
@@ -38,6 +40,9 @@ def nuslerp(
         write_formula("nuslerp", tensors, base, out, settings)
         return
     products = gram(tensors, base)
+    if not np.isfinite(products).all():
+        write_formula("nuslerp", tensors, base, out, settings)
+        return
     lengths = np.maximum(np.sqrt(products.diagonal()), 1e-7)
     cosine = float(np.clip(products[0, 1] / lengths[0] / lengths[1], -1, 1))
     t = share_of_second(settings["weight"])
@@ -62,12 +67,14 @@ def multislerp(
     if not _all_equal(tensors):
         products = gram(tensors, base)
         norms = np.sqrt(products.diagonal())
-        mean = weights / np.maximum(norms + settings["eps"], 1e-300)
-        square = float(mean @ products @ mean)
+        mean = weights / np.maximum(norms + settings["eps"], SMALLEST)
+        with np.errstate(all="ignore"):
+            square = float(mean @ products @ mean)
         if square > CANCELLED * weights @ weights:
             factors = mean / math.sqrt(square) * (norms @ weights)
-            write_combination(tensors, base, factors.tolist(), out)
-            return
+            if fits_float32(factors):
+                write_combination(tensors, base, factors.tolist(), out)
+                return
     write_formula("multislerp", tensors, base, out, settings)
 
 
@@ -81,8 +88,8 @@ def karcher(
     start: int,
 ) -> None:
     """The iteration in coordinates of the inputs; vectors that nearly cancel are left to it."""
-    if not _all_equal(tensors):
-        products = gram(tensors)
+    products = np.array(np.nan) if _all_equal(tensors) else gram(tensors)
+    if np.isfinite(products).all():
         norms = np.sqrt(products.diagonal())
         valid = np.flatnonzero(norms > settings["tol"])
         inverse = 1 / norms[valid]
@@ -90,9 +97,10 @@ def karcher(
         mean = _karcher(cosines, settings["max_iter"], settings["tol"])
         if mean is not None:
             factors = np.zeros(len(tensors))
-            factors[valid] = mean * inverse
-            write_combination(tensors, None, (factors * norms.mean()).tolist(), out)
-            return
+            factors[valid] = mean * inverse * norms.mean()
+            if fits_float32(factors):
+                write_combination(tensors, None, factors.tolist(), out)
+                return
     write_formula("karcher", tensors, base, out, settings)
 
 
@@ -112,6 +120,9 @@ def model_stock(
     assert base is not None
     count = len(tensors)
     products = gram(tensors, base)
+    if not np.isfinite(products).all():
+        write_formula("model_stock", tensors, base, out, settings)
+        return
     norms = np.sqrt(products.diagonal())
     pairs = combinations(range(count), 2)
     cosine = float(
@@ -137,11 +148,11 @@ def _karcher(cosines: Matrix, steps: int, tolerance: float) -> Matrix | None:
         if dots.min() < CANCELLED - 1:
             return None
         omegas = np.arccos(dots)
-        far = omegas >= tolerance
+        far = omegas > tolerance
         pulls = np.where(far, omegas / np.where(far, np.sin(omegas), 1), 0) / count
         step = pulls - (pulls @ dots) * mean
         length = math.sqrt(max(0.0, float(step @ cosines @ step)))
-        if length < tolerance:
+        if length <= tolerance:
             break
         mean = math.cos(length) * mean + math.sin(length) / length * step
         mean /= math.sqrt(mean @ cosines @ mean)

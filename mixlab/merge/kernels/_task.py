@@ -9,6 +9,7 @@ import torch
 
 from mixlab.merge._method import Context, Tensors, kernel
 from mixlab.merge.kernels._consensus import Election
+from mixlab.merge.kernels._linear import keep_infinities_part
 from mixlab.merge.kernels._parts import parts, scratch, widen
 from mixlab.merge.kernels._sieves import Sieve
 from mixlab.merge.methods._combine import total_weight
@@ -73,6 +74,7 @@ def mix(
         change = times(change, lambda_)
         # A dropped or negatively weighted element may be -0.0 by now.
         torch.sub(wide, change.add_(0.0), out=to[start:stop])
+        keep_infinities_part(to[start:stop], [x[start:stop] for x in (reference, *flat)])
 
 
 def times(part: torch.Tensor, factor: float) -> torch.Tensor:

@@ -21,7 +21,8 @@ def arcee_fusion(tensors: Tensors, base: torch.Tensor | None) -> torch.Tensor:
     along the last axis (each probability plus 1e-8). High is at least q2 + 1.5 (q3 - q1), of the
     quartiles of the tensor. Quartiles are exact here; of tensors of more than a million elements
     mergekit takes them from a million elements drawn at random without a seed, so that the two then
-    differ in the few elements near the threshold.
+    differ in the few elements near the threshold. A value that is not finite has no importance and
+    leaves its row none: where the two differ there, the result is NaN.
 
     Args:
         tensors: the tuned tensor, alone in a sequence; any shape and floating dtype.
@@ -36,7 +37,7 @@ def arcee_fusion(tensors: Tensors, base: torch.Tensor | None) -> torch.Tensor:
     assert base is not None
     (tuned,) = tensors
     importance = importance_of(tuned, base)
-    return torch.where(importance >= threshold(importance.flatten()), tuned, base)
+    return choose(importance, threshold(importance.flatten()), tuned, base)
 
 
 def importance_of(tuned: torch.Tensor, base: torch.Tensor) -> torch.Tensor:
@@ -45,6 +46,15 @@ def importance_of(tuned: torch.Tensor, base: torch.Tensor) -> torch.Tensor:
     p = torch.softmax(tuned, -1).add_(1e-8)
     divergence = q.reciprocal_().mul_(p).log_().mul_(p).sum(-1, keepdim=True)
     return (tuned - base).abs_().mul_(divergence)
+
+
+def choose(
+    importance: torch.Tensor, least: float, tuned: torch.Tensor, base: torch.Tensor
+) -> torch.Tensor:
+    """The tuned value where importance is at least `least`, else the base's."""
+    # A comparison with NaN is false and would choose the base, which hides what is wrong.
+    undefined = importance.isnan() & (tuned != base)
+    return torch.where(importance >= least, tuned, base).masked_fill_(undefined, torch.nan)
 
 
 def threshold(importance: torch.Tensor) -> float:

@@ -29,7 +29,7 @@ def keep_far_movers(
     What is kept is the tuned model's bit for bit, the rest is the base's. Neuron-Fusion keeps
     neurons that moved far; Model Tailor keeps at most 10% of the tuned weights, and picks them by
     sensitivity too and corrects what it keeps, which is not done here. Units are ranked within each
-    tensor.
+    tensor. Where the two differ by no number the result is NaN, and counts as moved most.
 
     Args:
         tensors: the tuned tensor, alone in a sequence; any shape and floating dtype.
@@ -48,13 +48,16 @@ def keep_far_movers(
     """
     assert base is not None
     (tuned,) = tensors
-    moved = (tuned - base).abs()
+    moved = (tuned - base).abs_().masked_fill_(tuned == base, 0)
+    undefined = moved.isnan()
     if unit == "row" and moved.dim() > 1:
         moved = torch.linalg.vector_norm(moved.flatten(1), dim=1)
+    moved = torch.where(moved.isnan(), torch.inf, moved)
     # The tiny addend keeps 0.29 * 100 from falling to 28.
     count = int(density * moved.numel() + 1e-6)
     mask = largest(moved if which == "far" else -moved, count)
-    return torch.where(mask.view(mask.shape + (1,) * (tuned.dim() - mask.dim())), tuned, base)
+    mask = mask.view(mask.shape + (1,) * (tuned.dim() - mask.dim()))
+    return torch.where(mask, tuned, base).masked_fill_(undefined, torch.nan)
 
 
 def largest(values: torch.Tensor, count: int) -> torch.Tensor:

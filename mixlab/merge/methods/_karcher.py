@@ -47,7 +47,7 @@ def karcher(
     if bool(agreement(tensors).all()):
         return tensors[0]
     norms = [torch.linalg.vector_norm(x, dtype=torch.float64) for x in tensors]
-    units = [(x / n).flatten() for x, n in zip(tensors, norms, strict=True) if n > tol]
+    units = [(x / n).flatten() for x, n in zip(tensors, norms, strict=True) if not n <= tol]
     if not units:
         return torch.zeros_like(tensors[0])
     mean = torch.zeros_like(units[0])
@@ -60,10 +60,10 @@ def karcher(
         for unit in units:
             cosine = (unit @ mean).clamp(-1, 1)
             omega = torch.acos(cosine)
-            if torch.sin(omega) >= tol:
+            if torch.sin(omega) > tol:
                 step += (omega / torch.sin(omega) / len(units)) * (unit - cosine * mean)
         length = torch.linalg.vector_norm(step)
-        if length < tol:
+        if length <= tol:
             break
         mean = torch.cos(length) * mean + (torch.sin(length) / length) * step
         mean /= torch.linalg.vector_norm(mean)

@@ -29,7 +29,8 @@ def block_sums(magnitudes: torch.Tensor, block: int = BLOCK) -> list[float]:
 def match_l1(before: list[float], after: list[float]) -> float:
     """The factor that gives what is kept the L1 norm of what was there, from block sums."""
     whole, kept = math.fsum(before), math.fsum(after)
-    return 1.0 if whole < SMALLEST or kept < SMALLEST else whole / kept
+    # Nothing was dropped where they are equal, though both be infinite.
+    return 1.0 if whole == kept or whole < SMALLEST or kept < SMALLEST else whole / kept
 
 
 def keep(

@@ -59,7 +59,8 @@ def variance(vectors: Tensors) -> torch.Tensor:
 def smallest_chosen(varied: torch.Tensor, share: float) -> float:
     """The least variance that is selected; infinity if none is."""
     # A product in float32, as mergekit rounds it.
-    count = int(torch.count_nonzero(varied) * share)
+    there = torch.count_nonzero(varied)
+    count = min(int(there), int(there * share))
     return order_statistics(varied, [varied.numel() - count])[0] if count else torch.inf
 
 

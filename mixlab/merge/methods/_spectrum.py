@@ -16,13 +16,18 @@ def singular(
     Its last bits follow the number of threads that torch gives to one operation.
 
     Raises:
-        MixlabError: the matrix has NaN or infinite values.
+        MixlabError: the matrix has NaN or infinite values, or such that overflow.
     """
+    where = f"{context.name}: " if context.name else ""
+    # Looked for first: LAPACK writes complaints of its own to the terminal.
+    if not bool(matrix.isfinite().all()):
+        raise MixlabError(f"{where}no singular value decomposition: values are not finite")
     try:
         u, s, vt = torch.linalg.svd(matrix, full_matrices=False)
     except torch.linalg.LinAlgError as failure:
-        where = f"{context.name}: " if context.name else ""
         raise MixlabError(f"{where}no singular value decomposition: {failure}") from None
+    if not bool(s.isfinite().all()):
+        raise MixlabError(f"{where}no singular value decomposition: values are too large")
     return u, s, vt
 
 
