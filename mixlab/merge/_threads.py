@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -12,6 +13,11 @@ import torch
 from mixlab.spec import MixlabError
 
 Job = tuple[int, Callable[[], None]]
+
+_lock = threading.Lock()
+_here = threading.local()
+# Blocks of `one_core_each` that are open, and torch's number of threads outside of them.
+_inside, _outside = 0, 1
 
 
 def thread_count(threads: int | None) -> int:
@@ -43,7 +49,7 @@ def run_jobs(jobs: Sequence[Job], threads: int, done: Callable[[int], None]) -> 
                 jobs[index][1]()
                 done(jobs[index][0])
             return
-        with ThreadPoolExecutor(min(threads, len(jobs))) as pool:
+        with ThreadPoolExecutor(min(threads, len(jobs)), initializer=use_one_core) as pool:
             sizes = {pool.submit(jobs[index][1]): jobs[index][0] for index in order}
             try:
                 for future in as_completed(sizes):
@@ -56,10 +62,32 @@ def run_jobs(jobs: Sequence[Job], threads: int, done: Callable[[int], None]) -> 
 
 @contextmanager
 def one_core_each() -> Iterator[None]:
-    """torch's intra-op threads set to one inside, restored after."""
+    """torch's intra-op threads set to one inside, restored after; from several threads at once too.
+
+    A thread of torch begins with what any thread set last. One that begins inside another's block
+    finds one, and must not take that for its own number, nor leave it behind.
+    """
+    global _inside, _outside
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    nested = getattr(_here, "inside", False)
+    with _lock:
+        if not _inside:
+            _outside = before
+        elif before == 1:
+            before = _outside
+        _inside += 1
+        _here.inside = True
+        use_one_core()
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        with _lock:
+            _inside -= 1
+            if not nested:
+                _here.inside = False
+                torch.set_num_threads(before)
+
+
+def use_one_core() -> None:
+    """Say so in a new thread, where another may have changed what threads begin with."""
+    torch.set_num_threads(1)

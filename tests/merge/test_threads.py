@@ -4,7 +4,7 @@ import time
 import pytest
 import torch
 
-from mixlab.merge._threads import run_jobs, thread_count
+from mixlab.merge._threads import one_core_each, run_jobs, thread_count
 from mixlab.spec import MixlabError
 
 
@@ -44,6 +44,37 @@ def test_the_first_error_stops_the_rest_and_restores_the_threads():
         run_jobs([(100, fail), *((1, slow) for _ in range(50))], 2, lambda size: None)
     assert len(ran) < 25
     assert torch.get_num_threads() == before
+
+
+def test_blocks_of_several_threads_overlap_and_leave_no_trace():
+    before = torch.get_num_threads()
+    inside, leave, found = threading.Event(), threading.Event(), []
+
+    def late() -> None:
+        with one_core_each():
+            inside.set()
+            leave.wait(10)
+        found.append(torch.get_num_threads())
+
+    torch.set_num_threads(2)
+    try:
+        with one_core_each():
+            other = threading.Thread(target=late)
+            other.start()
+            assert inside.wait(10)
+            with one_core_each():
+                pass
+            assert torch.get_num_threads() == 1
+        found.append(torch.get_num_threads())
+        leave.set()
+        other.join()
+        new = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+        new.start()
+        new.join()
+        # Here, in the thread that began meanwhile, and in one that began after.
+        assert found == [2, 2, 2]
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_thread_counts():

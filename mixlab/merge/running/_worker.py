@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from mixlab.merge._threads import use_one_core
 from mixlab.merge.running._jobs import Job, Slot, Task
 from mixlab.merge.running._marks import Marks, Shared
 from mixlab.merge.running._mixing import CHANGED_PART, count_changed, keep_into, mix_into
@@ -18,6 +19,7 @@ class Worker:
     """Works on one job at a time; each thread has its own."""
 
     def __init__(self, shared: Shared) -> None:
+        use_one_core()
         self._shared = shared
         self._buffers: list[np.ndarray] = []
         self._differ = np.empty(CHANGED_PART, dtype=bool)
