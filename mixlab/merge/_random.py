@@ -63,6 +63,11 @@ def winning(odds: npt.ArrayLike) -> npt.NDArray[np.int32]:
     return np.where(odds <= 0, 0, np.where(odds >= 1, 2**16, count)).astype(np.int32)
 
 
+def odds_drawn(odds: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The probability with which a ticket wins, exactly: `odds` as `winning` rounds them."""
+    return np.asarray(winning(odds) / 2**16)
+
+
 def tickets_like(tensor: torch.Tensor, context: Context, index: int) -> torch.Tensor:
     """Int32 tickets for a whole tensor, on its device: the same on every device."""
     drawn = tickets(context, index, 0, tensor.numel()).astype(np.int32)

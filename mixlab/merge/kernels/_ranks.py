@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from mixlab.merge._method import Context
-from mixlab.merge._random import tickets, winning
+from mixlab.merge._random import odds_drawn, tickets, winning
 from mixlab.merge.kernels import _parts
 from mixlab.merge.kernels._parts import Descent
 from mixlab.merge.kernels._sieves import Drawn
@@ -39,7 +39,7 @@ def draw_by_rank(
     odds = rank_odds(density, epsilon, row)
     # Inside (0, 1) a count of tickets fits in 16 bits; torch moves them as signed ones.
     limit_of_rank = torch.from_numpy(winning(odds.numpy()).astype(np.uint16).view(np.int16))
-    factor_of_rank = (1 / odds).float()
+    factor_of_rank = (1 / torch.from_numpy(odds_drawn(odds.numpy()))).float()
     factors = torch.empty(descent.numel) if inverse else None
     drawn = Drawn(descent.numel, factors)
     place = torch.arange(row)

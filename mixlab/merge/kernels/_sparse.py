@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from mixlab.merge._method import Context, Tensors, kernel
+from mixlab.merge._random import odds_drawn
 from mixlab.merge.kernels._parts import Descent
 from mixlab.merge.kernels._ranks import draw_by_rank
 from mixlab.merge.kernels._sieves import Band, Lottery, Sieve, draw_lottery, l1_scale
@@ -61,7 +62,7 @@ def by_lot(
         if density >= 1:
             sifted.append((None, 1.0))
         elif rescale == "inverse":
-            sifted.append((lottery, 1 / density if density > 0 else 1.0))
+            sifted.append((lottery, 1 / float(odds_drawn(density)) if density > 0 else 1.0))
         elif rescale:
             sifted.append(draw_lottery(lottery, Descent(tensor, base)))
         else:

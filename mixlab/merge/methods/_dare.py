@@ -43,11 +43,11 @@ def dare_linear(
         tensors: of one shape, any floating dtypes.
         base: of the same shape; what the task vectors d_i = x_i - base are measured from.
         weight: w_i of each model; negative ones subtract what a model learnt.
-        density: the probability with which each element is kept.
+        density: the probability with which each element is kept, to 2**-17.
         normalize: divide by the sum of weights.
         rescale: true or "l1" matches the L1 norm of the whole task vector per tensor (mergekit's
             default); "inverse" divides each kept element by its probability of being kept
-            (the paper: 1 / density); false does neither.
+            (the paper: 1 / density, the same to 2**-17); false does neither.
         lambda_: scale of the merged change.
         context: seed, tensor name and model keys, which with the element's index key every
             random bit: neither order, threads nor cutting changes one. (mergekit draws from
@@ -98,11 +98,11 @@ def dare_ties(
         tensors: of one shape, any floating dtypes.
         base: of the same shape; what the task vectors d_i = x_i - base are measured from.
         weight: w_i of each model; negative ones subtract what a model learnt.
-        density: the probability with which each element is kept.
+        density: the probability with which each element is kept, to 2**-17.
         normalize: divide each element by the sum of weights of the models that agree there.
         rescale: true or "l1" matches the L1 norm of the whole task vector per tensor (mergekit's
             default); "inverse" divides each kept element by its probability of being kept
-            (the paper: 1 / density); false does neither.
+            (the paper: 1 / density, the same to 2**-17); false does neither.
         lambda_: scale of the merged change.
         elect, consensus: who votes on the sign of an element, and how; see `add_elected`.
         context: seed, tensor name and model keys, which with the element's index key every

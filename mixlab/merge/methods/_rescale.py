@@ -7,6 +7,8 @@ from typing import Literal
 
 import torch
 
+from mixlab.merge._random import odds_drawn
+
 # `true` is mergekit's spelling of "l1".
 Rescale = bool | Literal["l1", "inverse"]
 
@@ -43,14 +45,16 @@ def keep(
 
     Args:
         rescale: False: not at all. True or "l1": to the L1 norm of `delta` over the tensor.
-            "inverse": each element by 1 / odds, which makes the expectation over masks `delta`.
+            "inverse": each element by 1 / odds as they are drawn, to 2**-17, which makes the
+            expectation over masks `delta`.
         odds: the probability with which each element was kept.
     """
     kept = delta * mask
     if rescale == "inverse":
         if isinstance(odds, torch.Tensor):
-            return kept * torch.where(mask > 0, 1 / odds, 0).to(delta.dtype)
-        return kept * (1 / odds) if odds > 0 else kept
+            drawn = torch.from_numpy(odds_drawn(odds.detach().cpu().numpy())).to(delta.device)
+            return kept * torch.where(mask > 0, 1 / drawn, 0).to(delta.dtype)
+        return kept * (1 / float(odds_drawn(odds))) if odds > 0 else kept
     if rescale:
         before, after = (block_sums(part.detach().abs().flatten()) for part in (delta, kept))
         return kept * match_l1(before, after)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from mixlab.merge import Context, get_method
+from mixlab.merge._random import odds_drawn
 
 RANDOM = ["dare_linear", "dare_ties", "della", "della_linear"]
 
@@ -33,7 +34,7 @@ def test_kept_share_and_scale(name: str, density: float) -> None:
     if name.startswith("dare"):
         assert abs(scale - 1 / density) < 0.02 / density
         inverse = masked(name, tuned, Context("w"), density=density, rescale="inverse")
-        torch.testing.assert_close(inverse[kept], tuned[kept] / density)
+        torch.testing.assert_close(inverse[kept], tuned[kept] / float(odds_drawn(density)))
 
 
 def test_della_keeps_the_larger_more_often() -> None:
@@ -57,6 +58,16 @@ def test_inverse_has_no_bias_over_seeds(name: str) -> None:
     )
     error = (drawn.mean(0) - tuned).abs() / (drawn.std(0) / seeds**0.5)
     assert error.max() < 5
+
+
+@pytest.mark.parametrize("density", [1e-9, 1e-4])
+def test_odds_that_16_bits_do_not_hold_have_no_bias_either(density: float) -> None:
+    tuned = torch.ones(1 << 20)
+    theta = masked("dare_linear", tuned, Context("w"), density=density, rescale="inverse")
+    kept = int((theta != 0).sum())
+    assert kept
+    # The sum has the expectation of the task vector's, and the spread of a Poisson count.
+    assert abs(float(theta.double().mean()) - 1) < 5 / kept**0.5
 
 
 @pytest.mark.parametrize("name", RANDOM)
