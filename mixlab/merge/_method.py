@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import math
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
+from numbers import Real
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union
 
 import torch
@@ -243,6 +243,7 @@ class MergeMethod:
 
 _METHODS: dict[str, MergeMethod] = {}
 _KERNELS: dict[str, tuple[Kernel, Span]] = {}
+_LARGEST = torch.finfo(torch.float32).max
 
 
 def merge_method(
@@ -369,8 +370,7 @@ def _of_each(hint: Any) -> Any:
 
 def _validated(name: str, model: type[Settings], values: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in values.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise MixlabError(f"{name}: {key} is {value}; expected a finite number")
+        _check_number(name, key, value)
     try:
         checked = model.model_validate(dict(values))
     except ValidationError as failure:
@@ -379,7 +379,18 @@ def _validated(name: str, model: type[Settings], values: Mapping[str, Any]) -> d
         if first["type"] == "missing":
             raise MixlabError(f"{name}: setting {key!r} is missing") from None
         raise MixlabError(f"{name}: {key}: {first['msg']}, found {first['input']!r}") from None
-    return {key: getattr(checked, key) for key in model.model_fields}
+    found = {key: getattr(checked, key) for key in model.model_fields}
+    for key, value in found.items():
+        _check_number(name, spelled(key), value)
+    return found
+
+
+def _check_number(name: str, key: str, value: Any) -> None:
+    # torch refuses factors of float32 tensors that float32 cannot hold, or makes them infinite.
+    if isinstance(value, Real) and not abs(value) <= _LARGEST:
+        raise MixlabError(
+            f"{name}: {key} is {value}; expected a finite number of at most {_LARGEST:.3g}"
+        )
 
 
 def _keep_infinities(result: torch.Tensor, tensors: Tensors) -> torch.Tensor:

@@ -308,6 +308,14 @@ def test_unknown_settings_are_refused_with_the_nearest(method):
     assert not known or f"'{known[0]}'" in str(failure.value)
 
 
+@pytest.mark.parametrize("value", [1e300, -(10**400), "1e39", float("nan"), float("-inf")])
+def test_numbers_that_float32_does_not_hold_are_refused(method, value):
+    case = Case(method)
+    for key in map(spelled, (*method.shared.model_fields, *method.each.model_fields)):
+        with pytest.raises(MixlabError, match=f"^{method.name}: {key}"):
+            method.settings({**case.settings, key: value}, case.count)
+
+
 def test_the_number_of_models_and_the_base_are_checked(method):
     case = Case(method)
     with pytest.raises(MixlabError, match=f"{method.name} merges .* found 0"):
