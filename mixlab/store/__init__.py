@@ -13,7 +13,7 @@ from mixlab.store.digests import canonical_json, digest, digest_arrays, digest_f
 from mixlab.store.locks import lock_folder
 from mixlab.store.reading import read_json
 from mixlab.store.runs import RunFolder
-from mixlab.store.space import check_free_space, disk_errors
+from mixlab.store.space import check_free_space, disk_errors, readable
 from mixlab.store.tables import Tables
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "disk_errors",
     "lock_folder",
     "read_json",
+    "readable",
     "scratch_folder",
     "write_bytes",
     "write_json",

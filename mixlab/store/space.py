@@ -19,12 +19,13 @@ _NO_PLACE = {
 }
 
 
-def _readable(size: float) -> str:
+def readable(size: float) -> str:
+    """Bytes as people read them: `640 bytes`, `2.05 kB`, `186 GB`; a kB is 1000 bytes."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+            break
         size /= 1000
-    raise AssertionError("unreachable")
+    return f"{size:.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.3g} {unit}"
 
 
 def check_free_space(path: str | os.PathLike[str], needed: int) -> None:
@@ -40,7 +41,7 @@ def check_free_space(path: str | os.PathLike[str], needed: int) -> None:
     free = shutil.disk_usage(existing).free
     if free < needed:
         raise MixlabError(
-            f"not enough room for {target}: {_readable(free)} free, {_readable(needed)} needed. "
+            f"not enough room for {target}: {readable(free)} free, {readable(needed)} needed. "
             "Free some space, or choose another disk by OUT or --out (results) or "
             "MIXLAB_HOME (caches)."
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mixlab.merge._plan import MergePlan
 from mixlab.merge.running._jobs import Task, make_task
 from mixlab.merge.running._memory import BUDGET
+from mixlab.store import readable
 
 # Assumed rates, in bytes a second. Disk: a solid-state disk, reading and writing. Fast: fused
 # passes, per thread, of input. Plain: formulas without a fast path, per thread.
@@ -34,10 +35,11 @@ class MergeCost:
 
     def sentence(self) -> str:
         """For people."""
+        threads = f"{self.threads} thread{'' if self.threads == 1 else 's'}"
         return (
             f"reads {readable(self.read)}, writes {readable(self.written)} (needed on the disk of "
             f"the output), takes about {readable(self.memory)} of memory and "
-            f"{_time(self.seconds)} with {self.threads} threads (assumed: "
+            f"{_time(self.seconds)} with {threads} (assumed: "
             f"{readable(DISK_RATE)} a second of disk, {readable(FAST_RATE)} a second and thread of "
             f"merging, {readable(PLAIN_RATE)} where a method has no fast path)"
         )
@@ -67,15 +69,6 @@ def plan_cost(plan: MergePlan, *, threads: int = 2) -> MergeCost:
         seconds=max((read + written) / DISK_RATE, compute),
         threads=threads,
     )
-
-
-def readable(size: float) -> str:
-    """Bytes as people read them."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.3g} {unit}"
 
 
 def _read(task: Task) -> int:

@@ -9,7 +9,8 @@ from typing import Any
 
 from mixlab.checkpoint import tensor_place, tensor_size
 from mixlab.merge._plan import Action, MergePlan, TensorPlan
-from mixlab.merge.display._cost import plan_cost, readable
+from mixlab.merge.display._cost import plan_cost
+from mixlab.store import readable
 
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 _WORDS: dict[Action, str] = {"mix": "mixed", "keep": "kept", "drop": "dropped"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -110,6 +111,8 @@ def _refused(located: Located, data: Any, path: tuple[str | int, ...]) -> Iterat
     for key, value in items:
         if key in _REFUSED and value is not None:
             yield located.error((*path, key), f"{key} is not supported: {_REFUSED[str(key)]}")
+        if isinstance(value, float) and not math.isfinite(value):
+            yield located.error((*path, key), f"{key}: found {value}, expected a finite number")
         yield from _refused(located, value, (*path, key))
 
 

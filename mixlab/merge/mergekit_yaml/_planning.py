@@ -73,17 +73,24 @@ def plan_document(
     parts = slices_of(document)
     resolver = Resolver(document, method)
     resolver.check(parts)
-    wanted = [source.model for part in parts for source in part.sources]
-    wanted += [part.base for part in parts if part.base is not None]
+    places: dict[Reference, tuple[str | int, ...]] = {}
+    for source in (source for part in parts for source in part.sources):
+        places.setdefault(source.model, source.path)
+    for part in parts:
+        if part.base is not None:
+            places.setdefault(part.base, ("base_model",))
     models: dict[Reference, Opened] = {}
     try:
-        for model in dict.fromkeys(wanted):
+        for model in places:
             # With the document's name: two stages would else draw the same random bits.
             key = (
                 f"{settings.name}/model-{len(models)}" if settings.name else f"model-{len(models)}"
             )
-            models[model] = open_model(model, len(models), key, stages)
-        target = models[settings.base_model or wanted[0]]
+            try:
+                models[model] = open_model(model, len(models), key, stages)
+            except MixlabError as error:
+                raise document.located.error(places[model], str(error)) from error
+        target = models[settings.base_model or next(iter(places))]
         tokenizer = _tokenizer(document, models, stages)
         decisions = Decisions(document, method, parts, models, target, resolver, tokenizer)
         tensors = decisions.all()
@@ -181,7 +188,11 @@ def _tokenizer(
     folders = {model: models[model].folder for model in dict.fromkeys([*order, *models])}
     if isinstance(choice, Reference) and choice not in folders:
         stage = stages.get(choice.path)
-        folders[choice] = stage if isinstance(stage, Path) else model_folder(choice.model)
+        try:
+            folders[choice] = stage if isinstance(stage, Path) else model_folder(choice.model)
+        except MixlabError as error:
+            told = f"expected union, base or a model: {error}"
+            raise document.located.error((place,), told) from error
     sizes = {
         model: opened.source.entries[opened.table].shape[0]
         for model, opened in models.items()

@@ -12,7 +12,7 @@ _HUB_ID = re.compile(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@([\w./-]+))?")
 _FETCHED = ["*.safetensors", "*.json", "*.jinja", "*.model", "*.txt", "LICENSE*"]
 
 
-def model_folder(given: str | Path) -> Path:
+def model_folder(given: str | Path, *, placeholders: bool = False) -> Path:
     """The local folder of a model; a hub id is downloaded, nothing else touches the network.
 
     Args:
@@ -20,6 +20,7 @@ def model_folder(given: str | Path) -> Path:
             what is no path here and reads as `owner/name` or `owner/name@revision`, where there is
             no folder `owner` either, is taken for a hub id. `HF_HUB_OFFLINE=1` is respected: then
             the hub's local cache is used alone.
+        placeholders: whether a plain word may be one that `--model` fills, for the message.
 
     Raises:
         MixlabError: no such folder, or the hub cannot be reached.
@@ -32,7 +33,7 @@ def model_folder(given: str | Path) -> Path:
     match = _HUB_ID.fullmatch(str(given))
     if match is None or path.parent.exists():
         how = ""
-        if str(given).isidentifier():
+        if placeholders and str(given).isidentifier():
             how = f", or fill the placeholder with --model {given}=DIR"
         raise MixlabError(f"{given}: no such model folder; check the path{how}")
     return _download(match[1], match[2])

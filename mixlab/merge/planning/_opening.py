@@ -78,16 +78,16 @@ def open_sides(recipe: Recipe, method: MergeMethod) -> list[Side]:
     mistakes: list[SpecError] = []
     for role, path, given, key, names, of in _wanted(recipe, method):
         try:
-            source = Checkpoint.open(model_folder(recipe.folder(given)), key=key)
+            source = Checkpoint.open(model_folder(recipe.folder(given), placeholders=True), key=key)
         except MixlabError as error:
-            mistakes.append(recipe.error(path, str(error)))
+            mistakes.append(recipe.error(path, str(error), of=given))
             continue
         sides.append(Side(len(sides), role, path, given, source, {}, names, of))
         try:
             sides[-1].config = {} if role == "extra" else source.config()
             _check_whole(sides[-1])
         except MixlabError as error:
-            mistakes.append(recipe.error(path, str(error)))
+            mistakes.append(recipe.error(path, str(error), of=given))
     if mistakes:
         close_sides(sides)
         if len(mistakes) == 1:
@@ -143,7 +143,7 @@ def pair_sides(recipe: Recipe, sides: list[Side], target: Side) -> None:
             side.pairs = pair_names(target.source.entries, side.source.entries, side.names)
         except MixlabError as error:
             told = f"{side.folder} does not fit {target.folder}: {error}"
-            mistakes.append(recipe.error(side.path, told))
+            mistakes.append(recipe.error(side.path, told, of=side.given))
     if mistakes:
         raise mistakes[0] if len(mistakes) == 1 else MixlabError("\n".join(map(str, mistakes)))
     for side in [s for s in sides if s.role == "extra"]:

@@ -61,7 +61,7 @@ def _plan(recipe: Recipe, method: MergeMethod, sides: list[Side]) -> MergePlan:
     mistakes, warnings = decisions.mistakes, decisions.warnings
     mixed = [tensor for tensor in tensors if tensor.action == "mix"]
     _check_tokenizers(sides, target, mixed, mistakes, warnings)
-    mistakes.stop("the models do not fit")
+    mistakes.stop("recipe and models do not fit")
     if not mixed:
         reasons: dict[str, int] = defaultdict(int)
         for tensor in tensors:
@@ -143,11 +143,14 @@ def _lost(sides: list[Side], tensors: list[TensorPlan]) -> list[str]:
         if tensor.action == "drop" and tensor.because.startswith(("not in", LACKS)):
             assert tensor.target is not None
             lost[tensor.target.model, part_of(tensor.name)].append(tensor)
-    return [
-        f"{len(found)} tensors of {sides[model].folder} under {part} "
-        f"({sum(math.prod(t.shape) for t in found):,} parameters) have no place in the output"
-        for (model, part), found in lost.items()
-    ]
+    told = []
+    for (model, part), found in lost.items():
+        tensors, have = ("tensor", "has") if len(found) == 1 else ("tensors", "have")
+        told.append(
+            f"{len(found)} {tensors} of {sides[model].folder} under {part} "
+            f"({sum(math.prod(t.shape) for t in found):,} parameters) {have} no place in the output"
+        )
+    return told
 
 
 def _probe(recipe: Recipe, method: MergeMethod, mixed: list[TensorPlan]) -> None:

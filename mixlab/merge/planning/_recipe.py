@@ -99,8 +99,14 @@ class Recipe(Settings):
     _located: Located = PrivateAttr(default_factory=lambda: Located({}))
     _roles: dict[str, str] = PrivateAttr(default_factory=dict)
 
-    def error(self, path: tuple[str | int, ...], message: str) -> SpecError:
-        """An error that points at `path` of the file that the recipe was read from."""
+    def error(self, path: tuple[str | int, ...], message: str, *, of: str = "") -> SpecError:
+        """An error that points at `path` of the file that the recipe was read from.
+
+        Args:
+            of: the model that stands there; a filled placeholder was named on the command line.
+        """
+        if of in self._roles:
+            return SpecError(message, file=f"--model {of}={self._roles[of]}")
         return self._located.error(path, message)
 
     def folder(self, given: str) -> str:

@@ -109,7 +109,9 @@ def _card(plan: MergePlan, report: MergeReport) -> Iterator[str]:
 def _without_paths(plan: MergePlan, report: MergeReport) -> list[str]:
     """Warnings, with the names of folders: where they lie on this machine is nobody's business."""
     told = list(report.warnings)
-    for folder in sorted(plan.folders, key=lambda one: -len(str(one))):
+    # A bare name (or the working directory, ".") says nothing, and stands in names of tensors too.
+    places = [folder for folder in plan.folders if len(folder.parts) > 1]
+    for folder in sorted(places, key=lambda one: -len(str(one))):
         told = [text.replace(str(folder), shown_name(folder)) for text in told]
     return told
 

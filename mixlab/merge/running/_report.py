@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mixlab.store import readable
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -119,24 +121,27 @@ class MergeReport:
         """For people: one fact a line."""
         found = [
             f"{self.out}: {self.mixed} tensors mixed, {self.kept} kept, {self.dropped} dropped, "
-            f"in {self.seconds:.1f} s ({self.read / 1e9:.2f} GB read, "
-            f"{self.written / 1e9:.2f} GB written)"
+            f"in {self.seconds:.1f} s ({readable(self.read)} read, {readable(self.written)} written)"
         ]
         if self.share_changed is not None:
             found.append(
-                f"changed against the target: {self.share_changed:.2%} of {self.compared} "
+                f"changed against the target: {self.share_changed:.2%} of {self.compared:,} "
                 "parameters in mixed tensors"
             )
         if self.linked:
             found.append(f"taken over whole: {', '.join(self.linked)}")
         for note, names in self.notes.items():
-            found.append(f"{note}: {len(names)} tensors ({_few(names)})")
+            found.append(f"{note}: {_tensors(len(names))} ({_few(names)})")
         for name, (nan, infinite) in self.nonfinite.items():
             found.append(f"not finite: {name} ({nan} NaN, {infinite} infinite)")
         found.extend(f"warning: {text}" for text in self.warnings)
         if self.output.digest:
             found.append(f"digest {self.output.digest}, seed {self.seed}")
         return [*found, *self.checks]
+
+
+def _tensors(count: int) -> str:
+    return f"{count} tensor{'' if count == 1 else 's'}"
 
 
 def _few(names: tuple[str, ...]) -> str:

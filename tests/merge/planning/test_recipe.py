@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from mixlab.merge.planning._folders import model_folder
+from mixlab.merge.planning._planning import plan_merge
 from mixlab.merge.planning._recipe import Recipe, load_recipe
 from mixlab.spec import MixlabError, SpecError
 
@@ -177,7 +178,18 @@ def test_only_what_reads_as_a_hub_id_goes_to_the_hub(
 
 def test_a_bare_word_may_be_a_placeholder() -> None:
     with pytest.raises(MixlabError, match="--model vlm=DIR"):
-        model_folder("vlm")
+        model_folder("vlm", placeholders=True)
+    with pytest.raises(MixlabError, match=r"check the path$"):
+        model_folder("vlm")  # as in mergekit's files, which have none
+
+
+def test_a_folder_that_a_placeholder_was_filled_with_is_told_by_it(tmp_path: Path) -> None:
+    models = {"vlm": tmp_path / "no", "reference": tmp_path / "none"}
+    with pytest.raises(MixlabError) as caught:
+        plan_merge(load_recipe("audit-uniform", models=models))
+    assert [line.split(": ")[0] for line in str(caught.value).splitlines()] == [
+        f"--model {name}={folder}" for name, folder in models.items()
+    ]
 
 
 def test_offline_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

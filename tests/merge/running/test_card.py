@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 from tiny_checkpoints import write_model
 
@@ -82,3 +83,15 @@ def test_a_damaged_marker_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "mixlab_merge.json").write_text("{}")
     with pytest.raises(MixlabError, match="does not describe a merge"):
         read_marker(tmp_path)
+
+
+def test_names_of_tensors_in_warnings_stay_though_a_model_is_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = write_model(tmp_path / "models" / "a")
+    b = write_model(tmp_path / "models" / "b", change=lambda s: s.update(extra=torch.ones(1)))
+    monkeypatch.chdir(a)
+    merge_checkpoints({"method": "linear", "models": [".", b]}, tmp_path / "out")
+    told = read_marker(tmp_path / "out")["warnings"]
+    assert "1 tensor of b under extra (1 parameters) has no place in the output" in told
+    assert any(word in text for text in told for word in (" . ", " ."))
