@@ -198,8 +198,11 @@ def atomic_folder(path: str | os.PathLike[str], *, replace: bool = True) -> Iter
                         os.fsync(handle.fileno())
                 sync_folder(Path(root))
             _put(aside, target, replace)
-        except BaseException:
+        except BaseException as error:
             shutil.rmtree(aside, ignore_errors=True)
+            if type(error) is MixlabError and str(aside) in str(error):
+                # Whoever reads it knows the folder by its name to come.
+                raise MixlabError(str(error).replace(str(aside), str(target))) from error
             raise
         sync_folder(target.parent)
 

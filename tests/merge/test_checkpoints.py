@@ -149,6 +149,12 @@ def test_display_off_a_terminal_is_a_line_every_few_seconds(
     assert len(stream.getvalue().splitlines()) == 2
 
 
+def test_display_without_a_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    with MergeDisplay() as display:
+        display(Progress(1, 2, 1.0, UP))
+
+
 def test_display_on_a_terminal_is_a_bar_that_goes_away() -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

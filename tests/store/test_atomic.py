@@ -168,3 +168,15 @@ def test_names_in_no_encoding_are_written_and_read_back(tmp_path: Path) -> None:
     name = os.fsdecode(b"m\xff")
     assert json.loads(write_json(tmp_path / "x.json", {name: "ü"}).read_text()) == {name: "ü"}
     assert write_text(tmp_path / "x.md", name).read_text() == r"m\udcff"
+
+
+def test_a_mistake_inside_names_the_folder_to_come(tmp_path: Path) -> None:
+    def fail() -> None:
+        with atomic_folder(tmp_path / "out") as aside:
+            write_text(aside / "x" / "y", "1")
+            write_text(aside / "x" / "y" / "z", "2")
+
+    with pytest.raises(MixlabError, match="a file stands where") as caught:
+        fail()
+    assert str(caught.value).startswith(f"{tmp_path}/out/x/y/z cannot be written")
+    assert ".aside" not in str(caught.value)

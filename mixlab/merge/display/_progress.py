@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import time
 from types import TracebackType
@@ -23,7 +24,8 @@ class MergeDisplay:
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = sys.stderr if stream is None else stream
+        # A program without a terminal may have been given no standard error at all.
+        self._stream = stream or sys.stderr or io.StringIO()
         self._told = time.monotonic()
         self._bar: Bar | None = None
 

@@ -121,7 +121,8 @@ class MergeReport:
         """For people: one fact a line."""
         found = [
             f"{self.out}: {self.mixed} tensors mixed, {self.kept} kept, {self.dropped} dropped, "
-            f"in {self.seconds:.1f} s ({readable(self.read)} read, {readable(self.written)} written)"
+            f"in {self.seconds:.1f} s ({readable(self.read)} read, "
+            f"{readable(self.written)} written)"
         ]
         if self.share_changed is not None:
             found.append(
