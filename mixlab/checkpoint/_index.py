@@ -136,7 +136,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _no_weights(folder: Path) -> str:
     if not folder.is_dir():
         return f"{folder}: no such model folder"
-    names = sorted(path.name for path in folder.iterdir())
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except OSError as error:
+        return f"{folder}: cannot be read: {error.strerror}; mend its permissions"
     pickled = [name for name in names if name.endswith(_PICKLED)]
     if pickled:
         return (

@@ -164,6 +164,8 @@ def load_documents(path: str | os.PathLike[str]) -> list[Located]:
         raise SpecError("no such file; check the path", file=file) from None
     except IsADirectoryError:
         raise SpecError("is a folder; expected a YAML file", file=file) from None
+    except OSError as error:
+        raise SpecError(f"cannot be read: {error.strerror}", file=file) from error
     except UnicodeDecodeError as error:
         raise SpecError(f"is not UTF-8 text ({error.reason})", file=file) from error
     loader = None

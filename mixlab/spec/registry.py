@@ -11,15 +11,20 @@ _MODELS: dict[str, type[BaseModel]] = {}
 def register(name: str, model: type[BaseModel]) -> None:
     """Make `model` known under `name` (dotted, such as `train.arm`).
 
+    A model that is defined again in the same place takes the place of the first.
+
     Raises:
         MixlabError: another model holds the name.
     """
     known = _MODELS.setdefault(name, model)
-    if known is not model:
+    if known is model:
+        return
+    if (known.__module__, known.__qualname__) != (model.__module__, model.__qualname__):
         raise MixlabError(
             f"settings {name!r} are registered by {known.__module__}.{known.__qualname__} already; "
             "choose another name"
         )
+    _MODELS[name] = model
 
 
 def registered(name: str) -> type[BaseModel]:

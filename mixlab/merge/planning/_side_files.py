@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from mixlab.checkpoint import check_inside
+from mixlab.spec import MixlabError
 
 _CARRIED = (
     "tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab*", "merges.txt",
@@ -27,7 +29,8 @@ def side_files(folder: str | Path) -> dict[str, Path]:
     a model (`*.py`) is carried as text and not run.
 
     Raises:
-        MixlabError: one of them is a link that leaves the folder, or leads nowhere.
+        MixlabError: one of them is a link that leaves the folder, or leads nowhere; or may not be
+            read.
     """
     folder = Path(folder)
     found = {}
@@ -37,6 +40,8 @@ def side_files(folder: str | Path) -> dict[str, Path]:
             continue
         check_inside(folder, name)
         if path.is_file():
+            if not os.access(path, os.R_OK):
+                raise MixlabError(f"{path} cannot be read; mend its permissions, or remove it")
             found[name] = path
     return found
 

@@ -25,10 +25,7 @@ def compare_tokenizers(target: Path, other: Path) -> tuple[list[str], list[str]]
     files = [_files(folder) for folder in (target, other)]
     if files[0] and [p.name for p in files[0]] == [p.name for p in files[1]]:
         pairs = zip(*files, strict=True)
-        if all(
-            a.stat().st_size == b.stat().st_size and a.read_bytes() == b.read_bytes()
-            for a, b in pairs
-        ):
+        if all(a.stat().st_size == b.stat().st_size and _read(a) == _read(b) for a, b in pairs):
             return [], []
     mine, its = (_vocabulary(folder) for folder in (target, other))
     if mine is None or its is None:
@@ -97,6 +94,8 @@ def _vocabulary(folder: Path) -> dict[str, int] | None:
         if not all(isinstance(t, str) and type(row) is int for t, row in tokens.items()):
             raise ValueError("tokens and ids are not text and whole numbers")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, MixlabError):
+            raise
         raise MixlabError(
             f"{path}: no tokenizer that can be read ({type(error).__name__}: {error}); copy or "
             "download the file again"
@@ -108,6 +107,13 @@ def _json(path: Path) -> Any:
     if path.stat().st_size > _LIMIT:
         raise MixlabError(f"{path}: longer than {_LIMIT} bytes; is it the right file?")
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(_read(path))
     except (ValueError, RecursionError) as error:
         raise MixlabError(f"{path}: not valid JSON: {error}") from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise MixlabError(f"{path}: cannot be read: {error.strerror}; mend that") from error

@@ -71,3 +71,10 @@ def test_a_snapshot_of_the_hub_is_carried(tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.symlink_to(os.path.relpath(blob, path.parent))
     assert sorted(side_files(snapshot)) == ["additional_chat_templates/rag.jinja", "tokenizer.json"]
+
+
+def test_a_file_that_refuses_reading_is_told_before_the_merge(tmp_path, monkeypatch):
+    fill(tmp_path, ["LICENSE"])
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(MixlabError, match="LICENSE cannot be read"):
+        side_files(tmp_path)

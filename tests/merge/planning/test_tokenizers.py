@@ -58,3 +58,16 @@ def test_damaged_files_are_named(tmp_path: Path, data: Any) -> None:
     one, other = folder(tmp_path / "1", vocab={"a": 0}), folder(tmp_path / "2", tokenizer=data)
     with pytest.raises(MixlabError, match=f"{other}/tokenizer.json: no tokenizer"):
         compare_tokenizers(one, other)
+
+
+def test_a_file_that_refuses_reading_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (folder(tmp_path / name, vocab={"a": 0}) for name in "12")
+
+    def refuse(self: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(MixlabError, match=r"vocab\.json: cannot be read: Permission denied"):
+        compare_tokenizers(one, other)
