@@ -81,6 +81,7 @@ class MergePath:
         self._reference = {name: reference[name].detach() for name in live}
         # Only what the path writes: of a longer table the reference's rows alone.
         self._live: dict[str, torch.Tensor] = {}
+        self._given = live
         self.report: list[TensorReport] = []
         for name, tensor in live.items():
             rows, total = 1, 1
@@ -110,8 +111,8 @@ class MergePath:
                 that of the embedding.
 
         Raises:
-            MixlabError: a value outside [0, 1], or a rule that matches no tensor; nothing is
-                written then.
+            MixlabError: a value outside [0, 1], a rule that matches no tensor, or a model that
+                was moved or cast meanwhile; nothing is written then.
         """
         schedule = Schedule.parse(alpha)
         wanted = {name: self._alpha_of(schedule, name) for name in self._live}
@@ -145,6 +146,12 @@ class MergePath:
         return float(value)
 
     def _write(self, wanted: Mapping[str, float]) -> None:
+        moved = [n for n, t in self._given.items() if t.data_ptr() != self._live[n].data_ptr()]
+        if moved:
+            raise MixlabError(
+                f"{len(moved)} tensors of the model have moved since the path was made (by "
+                f"model.to, .half or the like), the first {moved[0]}; make a new MergePath"
+            )
         floating = [name for name in wanted if self._live[name].is_floating_point()]
         jobs = [job for name in floating for job in self._jobs(name, wanted[name])]
         on_cpu = all(self._live[name].device.type == "cpu" for name in floating)
@@ -177,6 +184,12 @@ def _problems(
     found = [f"{n}: the reference lacks it" for n in live if n not in reference]
     found += [f"{n}: the model lacks it" for n in reference if n not in state]
     for name, tensor in live.items():
+        if any(
+            step == 0 < size - 1 for step, size in zip(tensor.stride(), tensor.shape, strict=True)
+        ):
+            found.append(f"{name}: an expanded view, several elements in one place; clone it")
+        if tensor.is_inference():
+            found.append(f"{name}: made in torch.inference_mode, read only; load it outside")
         if name not in reference:
             continue
         mine, its = tensor.shape, reference[name].shape

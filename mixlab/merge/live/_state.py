@@ -73,6 +73,8 @@ def merge_state_dicts(
             pattern or rule matches nothing, or a setting is out of range.
     """
     method = get_method(method) if isinstance(method, str) else method
+    if dtype is not None and not dtype.is_floating_point:
+        raise MixlabError(f"dtype is {dtype}; merged tensors need a floating dtype")
     roles = _roles(method, models, base, target, extras)
     own, states, keys, origin = roles.target, roles.models, roles.keys, roles.base
     distinct = distinct_tensors(own)

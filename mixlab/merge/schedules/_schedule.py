@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 from mixlab.checkpoint import count_layers, tensor_place
@@ -258,10 +259,12 @@ def _number(given: Any, what: str) -> float:
 
 
 def _scalar(given: Any) -> Scalar:
-    if isinstance(given, float) and not math.isfinite(given):
-        raise MixlabError(f"{given} is not finite; a setting must be")
-    if isinstance(given, bool | int | float | str):
+    if isinstance(given, bool | str):
         return given
+    if isinstance(given, Real):  # numpy's too
+        if not math.isfinite(given):
+            raise MixlabError(f"{given} is not finite; a setting must be")
+        return int(given) if isinstance(given, Integral) else float(given)
     raise MixlabError(
         f"{given!r} is no schedule; expected a value, a list over layers, a mapping with "
         f"{', '.join(list(_KEYS)[:4])} or a list of rules"

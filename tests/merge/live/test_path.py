@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -223,6 +224,36 @@ def test_live_parameters_transposed_and_of_another_precision():
         assert torch.equal(net.scale, other.scale.double())
         assert net.weight.requires_grad
     assert all(torch.equal(t, tuned[n]) for n, t in net.state_dict().items())
+
+
+def test_a_model_that_was_moved_or_cast_is_told():
+    net = torch.nn.Linear(3, 2)
+    path = MergePath(net, {n: torch.zeros_like(t) for n, t in net.state_dict().items()})
+    net.to(torch.bfloat16)
+    with pytest.raises(
+        MixlabError, match=r"2 tensors of the model have moved.*first (weight|bias)"
+    ):
+        path.set_alpha(0)
+    assert bool(net.weight.any())
+
+
+def test_tensors_that_cannot_be_written_to_are_told_before_anything_is():
+    with torch.inference_mode():
+        frozen = torch.ones(3)
+    live = {"a": torch.ones(1, 3).expand(2, 3), "b": frozen, "c": torch.ones(2)}
+    reference = {name: torch.zeros(tensor.shape) for name, tensor in live.items()}
+    with pytest.raises(MixlabError, match=r"(?s)a: an expanded view.*b: made in .*inference_mode"):
+        MergePath(live, reference)
+
+
+@pytest.mark.parametrize("alpha", [np.float32(0.5), np.float64(0.5), np.array([0.5])[0]])
+def test_alphas_of_numpy(alpha):
+    live, reference = state(0), state(1)
+    with MergePath(live, reference) as path:
+        path.set_alpha(np.int64(0))
+        assert torch.equal(live["model.norm.weight"], reference["model.norm.weight"])
+        path.set_alpha(alpha)
+        assert (path.alpha, type(path.alpha)) == (0.5, float)
 
 
 def test_a_step_makes_no_second_copy_of_the_weights():

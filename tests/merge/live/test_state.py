@@ -173,6 +173,7 @@ def test_every_misfit_is_listed_at_once():
         ({"target": "c"}, "target 'c' is no model"),
         ({"target": "base"}, "no base is given"),
         ({"threads": 0}, "threads is 0"),
+        ({"dtype": torch.int8}, "dtype is torch.int8; merged tensors need a floating dtype"),
         ({"base": model(2)}, "linear has no base"),
         ({"models": model(0)}, "this is one state dict"),
         ({"models": []}, "expected a sequence"),
