@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from mixlab.merge._method import Context, Tensors, merge_method
-from mixlab.merge._random import uniforms_like
+from mixlab.merge._random import random_words, uniforms_like
 from mixlab.merge.methods._step import step
 
 
@@ -87,6 +88,18 @@ def permuted_direction(
     """
     assert base is not None
     (tuned,) = tensors
-    order = torch.argsort(uniforms_like(base, context, 0).view(-1), stable=True)
-    change = (tuned - base).reshape(-1)[order].view(base.shape)
+    change = (tuned - base).reshape(-1)[_permutation(base, context)].view(base.shape)
     return step(base, alpha * change)
+
+
+def _permutation(like: torch.Tensor, context: Context) -> torch.Tensor:
+    count = like.numel()
+    if count > 1 << 32:
+        return torch.argsort(uniforms_like(like, context, 0).view(-1), stable=True)
+    # The number above the element's index: distinct keys, which numpy sorts ten times quicker.
+    keys = (random_words(context, 0, 0, count) >> 8).astype(np.int64)
+    keys <<= 32
+    keys |= np.arange(count)
+    keys.sort()
+    keys &= 0xFFFFFFFF
+    return torch.from_numpy(keys).to(like.device)
