@@ -2,7 +2,16 @@
 
 from mixlab.merge import kernels as kernels
 from mixlab.merge._checkpoints import merge_checkpoints, preview_merge, verify_merge
-from mixlab.merge._method import Context, MergeMethod, get_method, merge_method, method_names
+from mixlab.merge._method import (
+    Context,
+    MergeMethod,
+    PerModel,
+    Share,
+    Tensors,
+    get_method,
+    merge_method,
+    method_names,
+)
 from mixlab.merge._plan import Input, MergePlan, TensorPlan
 from mixlab.merge.display._cost import MergeCost, plan_cost
 from mixlab.merge.display._listing import list_merges
@@ -60,11 +69,14 @@ __all__ = [
     "MergePath",
     "MergePlan",
     "MergeReport",
+    "PerModel",
     "Progress",
     "Recipe",
     "Schedule",
+    "Share",
     "TensorPlan",
     "TensorReport",
+    "Tensors",
     "VerifyReport",
     "arcee_fusion",
     "as_rows",

@@ -52,7 +52,7 @@ class Context:
 
 
 # (merged tensors, base or None, out, settings, context, start): writes `out`. All are contiguous on
-# the CPU, of any floating dtype but float64, of one shape. A kernel of span "element" may be given
+# the CPU, float32, bfloat16 or float16 each, of one shape. A kernel of span "element" may be given
 # any flat part of a tensor, which begins at element `start`; one of span "tensor" is given all of
 # it, in its shape. Mathematics in float32, one rounding at the end. No random bit may depend on
 # how the tensor was cut.
@@ -203,15 +203,14 @@ class MergeMethod:
         dtype = dtype or tensors[0].dtype
         if first.is_meta or not first.numel():
             return torch.empty(first.shape, dtype=dtype, device=first.device)
-        widest = torch.float32
-        for tensor in (*everything, *extras):
-            widest = torch.promote_types(widest, tensor.dtype)
+        dtypes = {tensor.dtype for tensor in (*everything, *extras)}
+        widest = torch.float64 if torch.float64 in dtypes else torch.float32
         fast = self.kernel
         if (
             fast is not None
             and not plain
             and first.device.type == "cpu"
-            and widest == torch.float32
+            and {*dtypes, dtype} <= _FAST
             and not (torch.is_grad_enabled() and any(t.requires_grad for t in everything))
         ):
             out = torch.empty(first.shape, dtype=dtype)
@@ -244,6 +243,7 @@ class MergeMethod:
 _METHODS: dict[str, MergeMethod] = {}
 _KERNELS: dict[str, tuple[Kernel, Span]] = {}
 _LARGEST = torch.finfo(torch.float32).max
+_FAST = {torch.float32, torch.bfloat16, torch.float16}
 
 
 def merge_method(
@@ -262,12 +262,23 @@ def merge_method(
     (`PerModel[Share]` for what each model has its own value of). The decorated function validates,
     widens half precision to float32, runs the fast path where there is one, and rounds once.
     `extra` names a keyword that is no setting but a further tensor for each merged model; such a
-    method has no fast path.
+    method has no fast path. Recipes in this process then know the method by its name; defined
+    again in the same place (a cell run twice), it takes the place of the first.
+
+    Raises:
+        MixlabError: another method has the name, or the signature is another.
     """
 
     def decorate(formula: Callable[P, torch.Tensor]) -> Callable[P, torch.Tensor]:
         name = formula.__name__
+        _check_signature(name, formula, extra)
         shared, each = _settings_models(name, formula, extra)
+        known = _METHODS.get(name)
+        if known is not None and _origin(known.formula) != _origin(formula):
+            raise MixlabError(
+                f"merge method {name!r} is defined by {_origin(known.formula)} already; choose "
+                "another name"
+            )
 
         @wraps(formula)
         def function(*args: P.args, **kwargs: P.kwargs) -> torch.Tensor:
@@ -282,6 +293,8 @@ def merge_method(
             resolved = method.settings(values, len(tensors))
             return method.apply(tensors, from_base, resolved, context, extras=extras)
 
+        register(f"merge.{name}", shared)
+        register(f"merge.{name}.model", each)
         _METHODS[name] = MergeMethod(
             name,
             function,
@@ -296,8 +309,6 @@ def merge_method(
             source,
             extra,
         )
-        register(f"merge.{name}", shared)
-        register(f"merge.{name}.model", each)
         return function
 
     return decorate
@@ -351,11 +362,26 @@ def _settings_models(
             hints[key] if one is None else one,
             Field(default, alias=spelled(key)),
         )
-    title = "".join(part.capitalize() for part in name.split("_"))
+    title, module = "".join(part.capitalize() for part in name.split("_")), formula.__module__
     return (
-        create_model(f"{title}Settings", __base__=Settings, **shared),
-        create_model(f"{title}ModelSettings", __base__=Settings, **each),
+        create_model(f"{title}Settings", __base__=Settings, __module__=module, **shared),
+        create_model(f"{title}ModelSettings", __base__=Settings, __module__=module, **each),
     )
+
+
+def _check_signature(name: str, formula: Callable[..., Any], extra: str) -> None:
+    parameters = list(inspect.signature(formula).parameters.values())
+    if [parameter.name for parameter in parameters[:2]] != ["tensors", "base"]:
+        raise MixlabError(f"merge method {name}: expected `{name}(tensors, base, *, …)`")
+    for one in parameters[2:]:
+        if one.kind is not inspect.Parameter.KEYWORD_ONLY:
+            raise MixlabError(f"merge method {name}: put `*` before {one.name!r}, a setting")
+        if one.annotation is inspect.Parameter.empty and one.name not in ("context", extra):
+            raise MixlabError(f"merge method {name}: setting {one.name!r} needs a type")
+
+
+def _origin(formula: Callable[..., Any]) -> str:
+    return f"{formula.__module__}.{formula.__qualname__}"
 
 
 def _of_each(hint: Any) -> Any:

@@ -74,8 +74,7 @@ def _suits_kernels(tensor: torch.Tensor) -> bool:
     return (
         tensor.device.type == "cpu"
         and tensor.is_contiguous()
-        and tensor.is_floating_point()
-        and tensor.dtype != torch.float64
+        and tensor.dtype in (torch.float32, torch.bfloat16, torch.float16)
     )
 
 
