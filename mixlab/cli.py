@@ -86,17 +86,19 @@ def merge(
         bool, typer.Option("--full", help="With --dry-run: a line for every tensor.")
     ] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Compute 16 tensors again; load without memory.")
+        bool, typer.Option("--verify", help="Then compute 16 tensors again and compare; load it.")
     ] = False,
     verify_all: Annotated[
         bool, typer.Option("--verify-all", help="The same with all tensors.")
     ] = False,
-    threads: Annotated[int | None, typer.Option(help="[one a core, at most 8]")] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Of computation [one a core, at most 8].")
+    ] = None,
     max_shard_size: Annotated[
         str | None, typer.Option(help="Of output files, such as 5GB [files as the target's].")
     ] = None,
     link: Annotated[
-        bool, typer.Option("--link", help="Hard-link files in which nothing changes.")
+        bool, typer.Option("--link", help="Hard-link unchanged files (an edit of one edits both).")
     ] = False,
     allow_nonfinite: Annotated[
         bool, typer.Option("--allow-nonfinite", help="Count NaN and infinity; do not stop.")

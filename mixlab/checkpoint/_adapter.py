@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -97,9 +98,9 @@ def read_adapter_config(folder: str | Path) -> AdapterConfig:
     try:
         return AdapterConfig(
             rank=_positive(data["r"]),
-            alpha=float(data["lora_alpha"]),
+            alpha=_finite(data["lora_alpha"]),
             rank_pattern={k: _positive(v) for k, v in (data.get("rank_pattern") or {}).items()},
-            alpha_pattern={k: float(v) for k, v in (data.get("alpha_pattern") or {}).items()},
+            alpha_pattern={k: _finite(v) for k, v in (data.get("alpha_pattern") or {}).items()},
             use_rslora=bool(data.get("use_rslora", False)),
             fan_in_fan_out=bool(data.get("fan_in_fan_out", False)),
             modules_to_save=_words(data.get("modules_to_save")),
@@ -112,6 +113,12 @@ def _positive(value: Any) -> int:
     if type(value) is not int or value < 1:
         raise ValueError(f"a rank must be a positive whole number, found {value!r}")
     return value
+
+
+def _finite(value: Any) -> float:
+    if not math.isfinite(float(value)):
+        raise ValueError(f"alpha must be a finite number, found {value!r}")
+    return float(value)
 
 
 def _words(value: Any) -> tuple[str, ...]:

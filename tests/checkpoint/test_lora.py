@@ -132,6 +132,8 @@ def _write(folder: Path, tensors: dict[str, torch.Tensor], **config: Any) -> Non
         ({"target_parameters": ["mlp.experts.gate_up_proj"]}, "target_parameters"),
         ({"r": 0}, "rank"),
         ({"r": 2}, "rank 2"),
+        ({"lora_alpha": float("inf")}, "alpha must be a finite number"),
+        ({"alpha_pattern": {"q": float("nan")}}, "alpha must be a finite number"),
     ],
 )
 def test_what_is_not_handled_is_named(config: dict[str, Any], word: str, tmp_path: Path) -> None:

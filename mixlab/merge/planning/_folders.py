@@ -33,7 +33,9 @@ def model_folder(given: str | Path, *, placeholders: bool = False) -> Path:
     match = _HUB_ID.fullmatch(str(given))
     if match is None or path.parent.exists():
         how = ""
-        if placeholders and str(given).isidentifier():
+        if Path(str(given).partition("+")[0]).expanduser().is_dir() and "+" in str(given):
+            how = "; a model with a LoRA adapter (MODEL+ADAPTER) is for mergekit's files alone"
+        elif placeholders and str(given).isidentifier():
             how = f", or fill the placeholder with --model {given}=DIR"
         raise MixlabError(f"{given}: no such model folder; check the path{how}")
     return _download(match[1], match[2])

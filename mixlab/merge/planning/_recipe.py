@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr
 
+from mixlab.merge._method import method_names
 from mixlab.merge.planning._recipe_checks import check_settings, fill_placeholders, places
 from mixlab.spec import (
     Located,
@@ -165,6 +166,12 @@ def _read(source: str | Path | Mapping[str, Any]) -> tuple[Located, bool]:
     from mixlab.merge.recipes import named_recipes
 
     known = named_recipes()
+    if str(source) in method_names():
+        raise SpecError(
+            f"is a method; write a file with `method: {source}`, models and settings, and give "
+            "that (mixlab merge --list shows the settings)",
+            file=str(source),
+        )
     if str(source) not in known:
         raise SpecError(
             f"neither a file nor a packaged recipe{nearest(source, known)}", file=str(source)

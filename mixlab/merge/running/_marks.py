@@ -8,7 +8,7 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 
-from mixlab.checkpoint import SegmentDigest, item_size
+from mixlab.checkpoint import Checkpoint, SegmentDigest, item_size
 from mixlab.merge._plan import MergePlan
 from mixlab.merge.running._finite import all_finite, count_nonfinite, is_floating
 from mixlab.merge.running._jobs import Job, Slot, Task
@@ -117,8 +117,14 @@ class Marks:
             counts = count_nonfinite(raw, slot.dtype)
             nan, infinite = nan + counts[0], infinite + counts[1]
         found = f"{nan} NaN and {infinite} infinite values" if nan + infinite else "NaN or infinity"
+        place, made = str(self._shared.plan.folders[slot.model]), "holds"
+        adapter = getattr(source, "adapter", None)
+        if adapter is not None and not source.streams(slot.name):
+            place, made = f"{place} with the adapter {adapter}", "gets"
+        elif isinstance(source, Checkpoint):
+            place = str(source.file_of(slot.name))
         raise MixlabError(
-            f"{self._shared.plan.folders[slot.model]}: tensor {slot.name} holds {found}; expected "
+            f"{place}: tensor {slot.name} {made} {found}; expected "
             "finite ones. Mend or download that checkpoint again, or accept such values with "
             "--allow-nonfinite (allow_nonfinite: true)"
         )

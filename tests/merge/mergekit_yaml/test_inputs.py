@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from mixlab.checkpoint import read_state
 from mixlab.merge import merge_checkpoints
@@ -66,6 +66,19 @@ def test_the_whole_engine_takes_an_adapter_and_odd_paths(
     found = read_state(tmp_path / "out")
     for name, tensor in expected.items():
         torch.testing.assert_close(found[name], tensor, rtol=1e-5, atol=1e-5)
+
+
+def test_an_adapter_that_is_not_finite_is_named_and_not_its_base(
+    adapter: Path, in_zoo: Path, tmp_path: Path
+) -> None:
+    spoilt = shutil.copytree(adapter, tmp_path / "spoilt")
+    factors = load_file(spoilt / "adapter_model.safetensors")
+    factors[max(factors)].fill_(float("nan"))
+    save_file(factors, spoilt / "adapter_model.safetensors")
+    file = tmp_path / "spoilt.yaml"
+    file.write_text(LORA.replace("a+lora", f"a+{spoilt}"))
+    with pytest.raises(MixlabError, match=f"a with the adapter {spoilt}: tensor .* gets NaN"):
+        merge_checkpoints(file, tmp_path / "out")
 
 
 def _mixed(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -145,6 +145,16 @@ def test_a_missing_file_is_no_packaged_recipe(tmp_path: Path) -> None:
         load_recipe(tmp_path / "missing.yaml")
 
 
+def test_a_method_given_for_a_recipe_is_told() -> None:
+    with pytest.raises(SpecError, match="ties: is a method; write a file with `method: ties`"):
+        load_recipe("ties")
+
+
+def test_an_adapter_behind_a_folder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(MixlabError, match=r"MODEL\+ADAPTER\) is for mergekit's files alone"):
+        model_folder(f"{tmp_path}+{tmp_path}/adapter")
+
+
 @pytest.mark.parametrize("name", ["a+b", "a@main", "org/a+b@c", "with space"])
 def test_local_paths_may_hold_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
