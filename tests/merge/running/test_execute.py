@@ -199,7 +199,8 @@ def test_nan_in_an_input_is_named_counted_and_refused_unless_allowed(tmp_path: P
     recipe = recipe_of("linear", [good, bad])
     with pytest.raises(MixlabError) as caught:
         run(recipe, tmp_path / "out")
-    assert f"{bad}/model.safetensors: tensor {UP} holds 2 NaN and 1 infinite values" in str(caught.value)
+    told = str(caught.value)
+    assert f"{bad}/model.safetensors: tensor {UP} holds 2 NaN and 1 infinite values" in told
     assert not (tmp_path / "out").exists()
     report, _ = run(recipe, tmp_path / "out", allow_nonfinite=True)
     assert report.nonfinite[f"bad: {UP}"] == (2, 1)
