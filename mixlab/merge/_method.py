@@ -192,6 +192,13 @@ class MergeMethod:
                 f"{len(tensors)} models; found {len(extras)}"
             )
         for other in (*everything, *extras):
+            if not isinstance(other, torch.Tensor):
+                raise MixlabError(f"{where}found {type(other).__name__}; expected a tensor")
+            if other.layout != torch.strided or other.is_quantized:
+                raise MixlabError(
+                    f"{where}the tensor is quantised or sparse; give it dense (`dequantize`, "
+                    "`to_dense`)"
+                )
             if other.shape != first.shape:
                 raise MixlabError(
                     f"{where}shapes differ: {list(first.shape)} and {list(other.shape)}"
@@ -284,7 +291,10 @@ def merge_method(
         def function(*args: P.args, **kwargs: P.kwargs) -> torch.Tensor:
             bound = inspect.signature(formula).bind(*args, **kwargs)
             values = dict(bound.arguments)
-            tensors = list(values.pop("tensors"))
+            tensors = values.pop("tensors")
+            if isinstance(tensors, torch.Tensor):  # its rows would pass for models
+                raise MixlabError(f"{name}: expected a sequence of tensors; put this one in a list")
+            tensors = list(tensors)
             from_base = values.pop("base", None)
             context = values.pop("context", Context())
             extras = list(values.pop(extra)) if extra else []

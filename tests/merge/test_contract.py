@@ -359,6 +359,20 @@ def test_gradients_are_those_of_the_formula(name):
     assert all(bool((x.grad != 0).all()) for x in case.tensors)
 
 
+@pytest.mark.filterwarnings("error")
+def test_gradients_reach_every_model(method):
+    if method.name in ("star", "tsv"):
+        pytest.skip("the spectrum's gradient is not defined where singular values are equal")
+    case = Case(method)
+    for x in case.tensors:
+        x.requires_grad_()
+    case.merge().square().sum().backward()
+    for x in case.tensors:
+        assert x.grad is not None
+        assert bool(x.grad.isfinite().all())
+        assert bool(x.grad.any())
+
+
 def test_every_method_of_mergekit_is_here():
     from mergekit.merge_methods import registered_methods
 

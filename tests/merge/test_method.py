@@ -67,6 +67,18 @@ def test_signatures_that_would_be_misread_are_refused():
             merge_method(source="a test", base="none")(formula)
 
 
+def test_what_is_no_dense_tensor_is_refused():
+    x = torch.ones(2, 2)
+    for given, message in (
+        (x, "put this one in a list"),
+        ([1.0, 2.0], "found float; expected a tensor"),
+        ([x, x.numpy()], "found ndarray; expected a tensor"),
+        ([x.to_sparse(), x.to_sparse()], "quantised or sparse"),
+    ):
+        with pytest.raises(MixlabError, match=message):
+            linear(given)
+
+
 def test_a_view_of_an_input_is_not_handed_out():
     @merge_method(source="a test", base="none")
     def view(tensors, base=None) -> torch.Tensor:

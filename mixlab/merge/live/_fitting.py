@@ -27,9 +27,17 @@ def as_state(model: State | torch.nn.Module) -> State:
     if not isinstance(state, Mapping) or not all(
         isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in state.items()
     ):
+        odd = (
+            [n for n, t in state.items() if not isinstance(t, torch.Tensor)]
+            if isinstance(state, Mapping)
+            else []
+        )
+        why = (
+            f" ({odd[0]!r} is none; is the module quantised?)" if odd and state is not model else ""
+        )
         raise MixlabError(
             f"{type(model).__name__} is no model; expected a module, or a mapping of names to "
-            "tensors"
+            f"tensors{why}"
         )
     return state
 

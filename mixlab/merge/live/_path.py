@@ -142,7 +142,9 @@ class MergePath:
             return 1.0
         if isinstance(value, bool | str) or not 0 <= value <= 1:
             where = f" at {name}" if schedule.varies else ""
-            raise MixlabError(f"alpha is {value}{where}; expected 0 (the reference) to 1 (the VLM)")
+            raise MixlabError(
+                f"alpha is {value!r}{where}; expected 0 (the reference) to 1 (the VLM)"
+            )
         return float(value)
 
     def _write(self, wanted: Mapping[str, float]) -> None:
@@ -192,6 +194,9 @@ def _problems(
             found.append(f"{name}: made in torch.inference_mode, read only; load it outside")
         if name not in reference:
             continue
+        if reference[name].is_meta and not tensor.is_meta:
+            found.append(f"{name}: the reference is on the meta device and has no values")
+            continue
         mine, its = tensor.shape, reference[name].shape
         longer = name in vocabulary and mine[1:] == its[1:] and mine[0] >= its[0]
         if mine != its and not longer:
@@ -209,6 +214,6 @@ def _problems(
         if name not in reference or kept not in reference:
             continue
         one, other = reference[name], reference[kept]
-        if one is not other and not torch.equal(one, other):
+        if one is not other and not one.is_meta and not torch.equal(one, other):
             found.append(f"{name}: tied to {kept} in the model, separate in the reference")
     return found

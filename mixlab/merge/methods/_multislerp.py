@@ -67,7 +67,7 @@ def multislerp(
             )
         theta = _sum(vectors, weights)
     else:
-        theta = mean.mul_(torch.stack(norms) @ norms[0].new_tensor(weights) / length)
+        theta = mean * (torch.stack(norms) @ norms[0].new_tensor(weights) / length)
     theta = theta.reshape(tensors[0].shape)
     return theta if base is None else theta.add_(base)
 

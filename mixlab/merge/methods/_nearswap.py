@@ -38,5 +38,5 @@ def nearswap(
     """
     assert base is not None
     (other,) = tensors
-    weight = (other - base).abs_().clamp_(min=1e-6).reciprocal_().mul_(t).clamp_(max=1)
+    weight = (other - base).abs().clamp(min=1e-6).reciprocal().mul(t).clamp(max=1)
     return keep_agreed(torch.lerp(base, other, weight), [base, other])

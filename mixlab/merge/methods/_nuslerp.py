@@ -57,7 +57,7 @@ def nuslerp(
     shape, dim = a.shape, 0 if nuslerp_row_wise else -1
     if nuslerp_flatten:
         a, b, dim = a.flatten(), b.flatten(), -1
-    cosine = (_unit(a, dim) * _unit(b, dim)).sum(dim, keepdim=True).clamp_(-1, 1)
+    cosine = (_unit(a, dim) * _unit(b, dim)).sum(dim, keepdim=True).clamp(-1, 1)
     line = 1 - cosine**2 <= LINE
     omega = torch.acos(torch.where(line, 0, cosine))
     from_a = torch.where(line, 1 - t, torch.sin((1 - t) * omega) / torch.sin(omega))
@@ -74,4 +74,4 @@ def share_of_second(weight: Sequence[float]) -> float:
 
 def _unit(vectors: torch.Tensor, dim: int) -> torch.Tensor:
     length = torch.linalg.vector_norm(vectors, dim=dim, keepdim=True, dtype=torch.float64)
-    return vectors / length.clamp_(min=1e-7).to(vectors.dtype)
+    return vectors / length.clamp(min=1e-7).to(vectors.dtype)

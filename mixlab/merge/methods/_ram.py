@@ -86,20 +86,20 @@ def merge_moves(
     # Masks are floats: several times quicker on the CPU than booleans and torch.where.
     movers = torch.zeros_like(base)
     for x in tensors:
-        movers += (x - base).abs_().gt_(epsilon)
+        movers += (x - base).detach().abs_().gt_(epsilon)
     alone = movers.eq(1).to(base.dtype)
     share = movers.clamp_(min=1).reciprocal_()
     theta = torch.zeros_like(base)
     for x, factor in zip(tensors, gain, strict=True):
         vector = x - base
-        vector *= vector.abs().gt_(epsilon)
+        vector *= vector.detach().abs().gt_(epsilon)
         theta.addcmul_(vector, share if factor == 1 else torch.add(share, alone, alpha=factor - 1))
     return theta.add_(base)
 
 
 def count_moves(tensors: Tensors, base: torch.Tensor, epsilon: float) -> list[tuple[int, int]]:
     """(elements that it moved together with others, and alone) of each model."""
-    moved = [(x - base).abs_().gt_(epsilon) for x in tensors]
+    moved = [(x - base).detach().abs_().gt_(epsilon) for x in tensors]
     movers = torch.zeros_like(base)
     for mask in moved:
         movers += mask

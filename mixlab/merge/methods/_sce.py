@@ -45,7 +45,7 @@ def sce(tensors: Tensors, base: torch.Tensor | None, *, select_topk: Share = 1.0
         varied = variance(vectors)
         chosen = varied >= smallest_chosen(varied.flatten(), select_topk)
         vectors = [v * chosen for v in vectors]
-    weights = shares_of_squares([float(v.square().mean()) for v in vectors])
+    weights = shares_of_squares([float(v.detach().square().mean()) for v in vectors])
     return keep_agreed(base + consensus(vectors, weights), [base, *tensors])
 
 

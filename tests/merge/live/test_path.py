@@ -246,6 +246,12 @@ def test_tensors_that_cannot_be_written_to_are_told_before_anything_is():
         MergePath(live, reference)
 
 
+def test_a_reference_without_values_is_refused():
+    live = state(0)
+    with pytest.raises(MixlabError, match="the reference is on the meta device"):
+        MergePath(live, {name: tensor.to("meta") for name, tensor in live.items()})
+
+
 @pytest.mark.parametrize("alpha", [np.float32(0.5), np.float64(0.5), np.array([0.5])[0]])
 def test_alphas_of_numpy(alpha):
     live, reference = state(0), state(1)
