@@ -14,6 +14,13 @@ Model = TypeVar("Model", bound=BaseModel)
 # Of a union such as `bool | list`, pydantic reports every branch. Where a mistake lies inside a
 # value, the branches that would have taken another type altogether say nothing of use.
 _OTHER_BRANCH = ("_type", "_parsing")
+# What pydantic says in words of Python.
+_WORDS = {
+    "model_type": "expected a mapping (key: value)",
+    "dict_type": "expected a mapping (key: value)",
+    "list_type": "expected a list",
+    "string_type": "expected text",
+}
 
 
 def _real_path(data: Any, loc: tuple[Key, ...]) -> tuple[Key, ...]:
@@ -76,7 +83,7 @@ def _message(error: Any, path: tuple[Key, ...], known: set[str]) -> str:
         return f"{name}: unknown kind {context['tag']!r}{nearest(context['tag'], options)}"
     shown = repr(error["input"])
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    text = error["msg"][0].lower() + error["msg"][1:]
+    text = _WORDS.get(kind) or error["msg"][0].lower() + error["msg"][1:]
     return f"{name}: {text}, found {shown}" if name else f"{text}, found {shown}"
 
 

@@ -99,3 +99,13 @@ def test_a_mistake_inside_a_union_is_told_once() -> None:
     assert "1.5" in str(caught.value)
     assert "boolean" not in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_kinds_are_told_in_words_of_yaml() -> None:
+    with pytest.raises(SpecError) as caught:
+        parse(Mix, Located({"sources": [3, {"name": [1]}], "spaces": "x"}))
+    assert str(caught.value).splitlines() == [
+        "sources.0: expected a mapping (key: value), found 3",
+        "sources.1.name: expected text, found [1]",
+        "spaces: expected a mapping (key: value), found 'x'",
+    ]

@@ -111,8 +111,9 @@ def _refused(located: Located, data: Any, path: tuple[str | int, ...]) -> Iterat
     for key, value in items:
         if key in _REFUSED and value is not None:
             yield located.error((*path, key), f"{key} is not supported: {_REFUSED[str(key)]}")
+        name = ".".join(map(str, (*path, key)))
         if isinstance(value, float) and not math.isfinite(value):
-            yield located.error((*path, key), f"{key}: found {value}, expected a finite number")
+            yield located.error((*path, key), f"{name}: found {value}, expected a finite number")
         yield from _refused(located, value, (*path, key))
 
 
