@@ -7,9 +7,9 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
-from numbers import Real
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union
 
+import numpy as np
 import torch
 from pydantic import Field, ValidationError, create_model
 
@@ -423,7 +423,8 @@ def _validated(name: str, model: type[Settings], values: Mapping[str, Any]) -> d
 
 def _check_number(name: str, key: str, value: Any) -> None:
     # torch refuses factors of float32 tensors that float32 cannot hold, or makes them infinite.
-    if isinstance(value, Real) and not abs(value) <= _LARGEST:
+    size: Any = abs(value) if isinstance(value, float | int | np.number) else 0
+    if not size <= _LARGEST:
         raise MixlabError(
             f"{name}: {key} is {value}; expected a finite number of at most {_LARGEST:.3g}"
         )
