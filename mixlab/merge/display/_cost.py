@@ -22,7 +22,7 @@ class MergeCost:
 
     Args:
         read, written: bytes of weights; `written` is the disk space that the output needs.
-        memory: bytes at the peak, about.
+        memory: bytes at the peak, at most, about.
         seconds: about, at `DISK_RATE`, `FAST_RATE` and `PLAIN_RATE`, whichever takes longer.
         threads: that were assumed.
     """
@@ -38,7 +38,7 @@ class MergeCost:
         threads = f"{self.threads} thread{'' if self.threads == 1 else 's'}"
         return (
             f"reads {readable(self.read)}, writes {readable(self.written)} (needed on the disk of "
-            f"the output), takes about {readable(self.memory)} of memory and "
+            f"the output), takes up to {readable(self.memory)} of memory and "
             f"{_time(self.seconds)} with {threads} (assumed: "
             f"{readable(DISK_RATE)} a second of disk, {readable(FAST_RATE)} a second and thread of "
             f"merging, {readable(PLAIN_RATE)} where a method has no fast path)"
