@@ -1,5 +1,6 @@
 """Methods that users define."""
 
+import math
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import torch
 
 import mixlab
 from mixlab.merge import Context, get_method, linear, merge_method, merge_state_dicts, method_names
-from mixlab.merge import _method as methods
+from mixlab.merge._method import _registry as methods
 from mixlab.spec import MixlabError, registry
 
 
@@ -87,6 +88,23 @@ def test_a_view_of_an_input_is_not_handed_out():
     x = torch.arange(4.0).view(2, 2)
     view([x]).fill_(7)
     assert x.flatten().tolist() == [0, 1, 2, 3]
+
+
+def test_settings_given_again_are_the_same_and_nobody_shares_them():
+    method = get_method("ties")
+    first = method.settings({"density": [0.2, 0.5]}, 2)
+    first["density"] = "written over"
+    assert method.settings({"density": (0.2, 0.5)}, 2)["density"] == (0.2, 0.5)
+    assert method.settings({"density": 0.2}, 3)["density"] == (0.2, 0.2, 0.2)
+    assert method.settings({"normalize": True}, 1)["normalize"] is True
+    for value in (True, 1, 1.0):  # equal in Python, but only one is a share
+        given = {"weight": value}
+        assert [type(w) for w in method.settings(given, 1)["weight"]] == [float]
+    zero, minus = (method.settings({"weight": w}, 1)["weight"][0] for w in (0.0, -0.0))
+    assert (math.copysign(1, zero), math.copysign(1, minus)) == (1, -1)
+    for _ in range(2):  # what is refused once is refused again
+        with pytest.raises(MixlabError, match=r"density: .*found 2"):
+            method.settings({"density": 2}, 1)
 
 
 def test_float8_is_mixed_in_float32_by_the_formula():

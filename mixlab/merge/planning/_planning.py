@@ -145,9 +145,9 @@ def _lost(sides: list[Side], tensors: list[TensorPlan]) -> list[str]:
             lost[tensor.target.model, part_of(tensor.name)].append(tensor)
     told = []
     for (model, part), found in lost.items():
-        tensors, have = ("tensor", "has") if len(found) == 1 else ("tensors", "have")
+        ones, have = ("tensor", "has") if len(found) == 1 else ("tensors", "have")
         told.append(
-            f"{len(found)} {tensors} of {sides[model].folder} under {part} "
+            f"{len(found)} {ones} of {sides[model].folder} under {part} "
             f"({sum(math.prod(t.shape) for t in found):,} parameters) {have} no place in the output"
         )
     return told
