@@ -79,16 +79,17 @@ def passthrough(
 def write_line(a: torch.Tensor, b: torch.Tensor, t: float, out: torch.Tensor) -> None:
     """out = a + t (b - a) over contiguous tensors, exact where the two agree."""
     a, b, out = a.view(-1), b.view(-1), out.view(-1)
-    direct = a.dtype == b.dtype == out.dtype and out.dtype in DIRECT
-    size = min(PART, out.numel())
-    x, y = (torch.empty(0 if direct else size) for _ in range(2))
+    if a.dtype == b.dtype == out.dtype and out.dtype in DIRECT:
+        for at in range(0, out.numel(), PART):
+            p, q, to = a[at : at + PART], b[at : at + PART], out[at : at + PART]
+            torch.lerp(p, q, t, out=to)
+            keep_agreed_part(to, [p, q])
+        return
+    x, y = torch.empty(2, min(PART, out.numel())).unbind()
     for at in range(0, out.numel(), PART):
         p, q, to = a[at : at + PART], b[at : at + PART], out[at : at + PART]
-        if direct:
-            torch.lerp(p, q, t, out=to)
-        else:
-            u, v = x[: to.numel()].copy_(p), y[: to.numel()].copy_(q)
-            to.copy_(torch.lerp(u, v, t, out=u))
+        u, v = x[: to.numel()].copy_(p), y[: to.numel()].copy_(q)
+        to.copy_(torch.lerp(u, v, t, out=u))
         keep_agreed_part(to, [p, q])
 
 

@@ -1,4 +1,4 @@
-"""The k-th largest magnitude, exactly, by counting and without sorting."""
+"""The k-th largest magnitude, exactly, by counting (of few, by selection), without sorting."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ Bits = npt.NDArray[np.int32]
 # Magnitude bits from the first element to the last, part by part; a part is used before the next
 # one is made, so that all may lie in one place.
 Parts = Callable[[], Iterable[Bits]]
+# Elements up to which a partial sort costs less than counting into so many bins.
+FEW = 1 << 15
 # Elements of the bin in question that are gathered before they are counted.
 GATHERED = 1 << 17
 
@@ -55,6 +57,7 @@ def find_cuts(parts: Parts, numel: int, counts: Sequence[int]) -> list[Cut]:
     The upper 16 bits are counted in a histogram, then the lower 16 of those in the bin that holds
     the k-th (exact, because float32 magnitudes are ordered as their bits are); a third pass finds
     the last one to keep of several that equal it. Memory is that of one part and two histograms.
+    Of `FEW` elements, where histograms would cost more than the elements, numpy selects.
 
     Args:
         parts: starts a pass over magnitude bits, `numel` in all.
@@ -62,7 +65,10 @@ def find_cuts(parts: Parts, numel: int, counts: Sequence[int]) -> list[Cut]:
     """
     cuts = {0: Cut(LARGEST, 0), numel: Cut(-1, 0)}
     wanted = sorted({count for count in counts if count not in cuts})
-    if wanted:
+    if wanted and numel <= FEW:
+        few = np.concatenate([part.copy() for part in parts()])
+        cuts |= {count: _cut_of_few(few, count) for count in wanted}
+    elif wanted:
         upper = _count_upper(parts)
         places = {count: _locate(upper, count) for count in wanted}
         lower = _count_lower(parts, {bin_ for bin_, _ in places.values()})
@@ -72,6 +78,14 @@ def find_cuts(parts: Parts, numel: int, counts: Sequence[int]) -> list[Cut]:
             every = ties == lower[bin_][low]
             cuts[count] = Cut(bits, numel if every else _nth(parts, bits, ties))
     return [cuts[count] for count in counts]
+
+
+def _cut_of_few(bits: Bits, count: int) -> Cut:
+    at = bits.size - count
+    kth = int(np.partition(bits, at)[at])
+    ties = count - int(np.count_nonzero(bits > kth))
+    every = ties == int(np.count_nonzero(bits == kth))
+    return Cut(kth, bits.size if every else _nth(lambda: [bits], kth, ties))
 
 
 def _count_upper(parts: Parts) -> npt.NDArray[np.int64]:

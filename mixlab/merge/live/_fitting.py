@@ -59,15 +59,18 @@ def select(names: Iterable[str], scope: str | Sequence[str] | None) -> list[str]
     return [name for name in names if _fits(name, patterns)]
 
 
-def tied_names(state: State) -> dict[str, str]:
-    """Name -> the name under which `distinct_tensors` keeps its tensor, where they differ."""
-    by_place = {_place(t): n for n, t in distinct_tensors(state).items() if _place(t)}
-    found = {}
-    for name, tensor in state.items():
-        kept = by_place.get(_place(tensor), name)
-        if kept != name:
-            found[name] = kept
-    return found
+def tied_names(state: State, distinct: State | None = None) -> dict[str, str]:
+    """Name -> the name under which `distinct_tensors` keeps its tensor, where they differ.
+
+    Args:
+        distinct: what `distinct_tensors` gave for `state`, where it is known.
+    """
+    distinct = distinct_tensors(state) if distinct is None else distinct
+    others = {name: tensor for name, tensor in state.items() if name not in distinct}
+    if not others:
+        return {}
+    by_place = {_place(tensor): name for name, tensor in distinct.items() if _place(tensor)}
+    return {name: by_place[_place(tensor)] for name, tensor in others.items()}
 
 
 def misfits(
@@ -76,6 +79,7 @@ def misfits(
     sides: Sequence[tuple[str, State]],
     scope: str | Sequence[str] | None,
     strict: bool,
+    tied: Mapping[str, str],
 ) -> dict[str, T]:
     """`plan` without what some side lacks.
 
@@ -85,13 +89,13 @@ def misfits(
         sides: all models, each with a label.
         scope: globs within which names that the target lacks count.
         strict: whether a name that is on one side only is an error.
+        tied: `tied_names` of the target.
 
     Raises:
         MixlabError: listing every name, shape, dtype or integer value that does not fit.
     """
     wrong: list[str] = []
     lacking: set[str] = set()
-    tied = tied_names(own)
     for label, state in sides:
         if state is own:
             continue

@@ -18,6 +18,8 @@ from mixlab.spec import MixlabError, nearest
 
 State = Mapping[str, torch.Tensor]
 StateLike = State | torch.nn.Module
+# Bytes below which a tensor is no job of its own: threads would wait for each other's Python.
+_SMALL = 1 << 16
 
 
 @torch.no_grad()
@@ -89,27 +91,35 @@ def merge_state_dicts(
         resolved = chosen.of(name, tensor_place(name).layer, layers)
         if resolved is not None:
             plan[name] = resolved
-    plan = misfits(plan, own, roles.labelled(), scope, strict)
+    tied = tied_names(own, distinct)
+    plan = misfits(plan, own, roles.labelled(), scope, strict, tied)
 
     result: dict[str, torch.Tensor] = {}
-    jobs: list[Job] = []
     remarks: list[str] = []
-    for name, tensor in distinct.items():
-        kept = tensor.detach()
-        wanted = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
-        if name not in plan or not tensor.is_floating_point():
-            result[name] = kept.to(wanted)
-            continue
-        place = tensor_place(name)
-        context = Context(name, tuple(keys), seed, place.layer, layers, remarks)
-        out = torch.empty(tensor.shape, dtype=wanted, device=tensor.device)
-        result[name] = out
+
+    def mixing(name: str) -> list[Job]:
+        context = Context(name, tuple(keys), seed, tensor_place(name).layer, layers, remarks)
         tensors = [state[name].detach() for state in states]
         from_base = None if origin is None else origin[name].detach()
         further = [extra[name].detach() for extra in roles.extras]
-        jobs += mixing_jobs(
-            method, tensors, from_base, out, plan[name], context=context, extras=further
+        return mixing_jobs(
+            method, tensors, from_base, result[name], plan[name], context=context, extras=further
         )
+
+    jobs: list[Job] = []
+    small: list[str] = []
+    for name, tensor in distinct.items():
+        wanted = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
+        if name not in plan or not tensor.is_floating_point():
+            result[name] = tensor.detach().to(wanted)
+            continue
+        result[name] = torch.empty(tensor.shape, dtype=wanted, device=tensor.device)
+        if result[name].nbytes < _SMALL:
+            small.append(name)
+        else:
+            jobs += mixing(name)
+    if small:
+        jobs.append((sum(result[name].nbytes for name in small), lambda: _all(small, mixing)))
 
     count = thread_count(threads) if all(t.device.type == "cpu" for t in result.values()) else 1
     finished, total = 0, sum(size for size, _ in jobs)
@@ -123,8 +133,14 @@ def merge_state_dicts(
     run_jobs(jobs, count, done)
     if notes is not None:
         notes += sorted(remarks)
-    tied = tied_names(own)
     return {name: result[tied.get(name, name)] for name in own}
+
+
+def _all(names: Sequence[str], mixing: Callable[[str], list[Job]]) -> None:
+    """One job of many small tensors; each is prepared when its turn comes, and forgotten."""
+    for name in names:
+        for _, work in mixing(name):
+            work()
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -39,33 +39,30 @@ def mixing_jobs(
     everything = [*tensors, *([] if base is None else [base]), out]
     item, total = out.element_size(), out.numel()
     fast = method.kernel if all(map(_suits_kernels, everything)) else None
-    if fast is None or fast[1] == "tensor":
+    if fast is None:
 
-        def whole() -> None:
-            with _named(context.name):
-                if fast is not None:
-                    fast[0](tensors, base, out, settings, context, 0)
-                    return
-                found = method.apply(
-                    tensors, base, settings, context, extras=extras, dtype=out.dtype
-                )
-                if not out.is_meta:
-                    out.copy_(found)
+        def plain() -> None:
+            found = method.apply(tensors, base, settings, context, extras=extras, dtype=out.dtype)
+            if not out.is_meta:
+                out.copy_(found)
 
-        return [(total * item, whole)]
-    kernel = fast[0]
+        return [(total * item, partial(_run, context.name, plain))]
+    kernel, span = fast
+    if span == "tensor" or 0 < total <= PIECE:
+        return [
+            (
+                total * item,
+                partial(_run, context.name, kernel, tensors, base, out, settings, context, 0),
+            )
+        ]
     flat, to = [tensor.view(-1) for tensor in tensors], out.view(-1)
     origin = None if base is None else base.view(-1)
 
     def piece(start: int) -> Job:
         part = slice(start, start + PIECE)
-
-        def work() -> None:
-            mine = None if origin is None else origin[part]
-            with _named(context.name):
-                kernel([t[part] for t in flat], mine, to[part], settings, context, start)
-
-        return (min(PIECE, total - start) * item, work)
+        mine = None if origin is None else origin[part]
+        given = ([t[part] for t in flat], mine, to[part], settings, context, start)
+        return (min(PIECE, total - start) * item, partial(_run, context.name, kernel, *given))
 
     return [piece(start) for start in range(0, total, PIECE)]
 
@@ -78,12 +75,11 @@ def _suits_kernels(tensor: torch.Tensor) -> bool:
     )
 
 
-@contextmanager
-def _named(name: str) -> Iterator[None]:
-    """Errors that name the tensor; nothing is recorded for autograd, in this thread neither."""
+def _run(name: str, work: Callable[..., None], *given: Any) -> None:
+    """Call; errors name the tensor. Nothing is recorded for autograd, in this thread neither."""
     try:
         with torch.no_grad():
-            yield
+            work(*given)
     except MixlabError as error:
         if name in str(error):
             raise

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mixlab.merge.kernels import _select
 from mixlab.merge.kernels._select import Bits, Cut, Parts, find_cuts, stricter, threshold_cut
 
 KINDS = ["normal", "few values", "zeros", "one bin", "denormal and huge"]
@@ -58,11 +59,14 @@ def first(values: np.ndarray, cut: Cut, part: int) -> np.ndarray:
     st.integers(0, 2**16),
     st.lists(st.floats(0, 1), min_size=1, max_size=3),
     st.integers(1, 120),
+    st.sampled_from([0, _select.FEW]),
 )
-def test_the_first_k_are_those_of_a_stable_sort(kind, size, seed, shares, part):
+def test_the_first_k_are_those_of_a_stable_sort(kind, size, seed, shares, part, few):
     values = draw(kind, size, seed)
     counts = [round(share * size) for share in shares]
-    cuts = find_cuts(passes(values, part), size, counts)
+    with pytest.MonkeyPatch.context() as patch:  # counted, or selected as few
+        patch.setattr(_select, "FEW", few)
+        cuts = find_cuts(passes(values, part), size, counts)
     # Descending, and earlier elements first among equals.
     order = np.argsort(-np.abs(values), kind="stable")
     for count, cut in zip(counts, cuts, strict=True):

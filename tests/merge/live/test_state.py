@@ -253,6 +253,21 @@ def test_pieces_of_a_large_tensor_change_no_bit_and_threads_are_restored():
     assert len(seen) == 2
 
 
+def test_many_small_tensors_are_one_job_beside_the_large_ones():
+    made = torch.Generator().manual_seed(0)
+    a, b = (
+        {f"w.{i}": torch.randn(1 << 15 if i % 5 == 0 else 7, generator=made) for i in range(20)}
+        for _ in range(2)
+    )
+    seen = []
+    found = merge_state_dicts(
+        "linear", [a, b], threads=2, progress=lambda done, total: seen.append((done, total))
+    )
+    assert all(torch.equal(found[n], mixlab.merge.linear([a[n], b[n]])) for n in a)
+    assert len(seen) == 4 + 1
+    assert seen[-1] == (4 * (4 << 15) + 16 * 28,) * 2
+
+
 def test_errors_name_the_tensor():
     with pytest.raises(MixlabError, match=r"model\.embed_tokens\.weight.*sum to 0"):
         merge_state_dicts(
