@@ -1,0 +1,38 @@
+"""Families of VLMs, by check: the zoo's random models against their natural references."""
+
+import pytest
+import torch
+from tiny_vlms import CASES, FAMILIES
+
+NATURAL = [(name, tied) for name, tied in CASES if FAMILIES[name].natural is not None]
+
+
+@pytest.mark.parametrize(("name", "tied"), NATURAL)
+@torch.no_grad()
+def test_natural_reference_computes_the_vlm_s_text_function(name: str, tied: bool) -> None:
+    family = FAMILIES[name]
+    vlm = family.make(tied)
+    reference = family.reference(vlm)
+    state = family.natural_state(vlm)
+    if tied:
+        state.pop("lm_head.weight")
+    loaded = reference.load_state_dict(state, strict=False)
+    assert (loaded.missing_keys, loaded.unexpected_keys) == (["lm_head.weight"] * tied, [])
+    ids = family.text_ids()
+    apart = (vlm(input_ids=ids).logits - reference(input_ids=ids).logits).abs().max().item()
+    if family.differs:
+        assert apart > 1e-3, f"{name} differs no more: {family.differs}"
+    else:
+        assert apart < 1e-5
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@torch.no_grad()
+def test_image_prompt_is_answered_by_the_image(name: str) -> None:
+    family = FAMILIES[name]
+    vlm = family.make(family.ties[0])
+    inputs = family.image_inputs(vlm)
+    seen = vlm(**inputs).logits
+    other = vlm(**{**inputs, "pixel_values": inputs["pixel_values"] + 1}).logits
+    assert seen.isfinite().all()
+    assert (seen - other)[:, -1].abs().max() > 1e-3

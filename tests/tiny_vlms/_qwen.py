@@ -1,0 +1,143 @@
+"""Qwen's families, whose text models count positions in three axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import transformers as hf
+from tiny_vlms._family import (
+    END,
+    IMAGE,
+    START,
+    TEXT,
+    VIDEO,
+    WINDOW,
+    Family,
+    Names,
+    pixels,
+    prompt,
+)
+
+TOKENS = {
+    "image_token_id": IMAGE,
+    "video_token_id": VIDEO,
+    "vision_start_token_id": START,
+    "vision_end_token_id": END,
+}
+SLIDING = {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1}
+HUB: Names = (
+    (r"^model\.language_model\.", "model."),
+    (r"^model\.visual\.", "visual."),
+)
+
+
+def rope(**more: object) -> dict:
+    return {"rope_type": "default", "rope_theta": 5e5, "mrope_section": [2, 1, 1], **more}
+
+
+def qwen2_vl(tied: bool) -> hf.PretrainedConfig:
+    return hf.Qwen2VLConfig(
+        text_config={**TEXT, **SLIDING, "rope_parameters": rope()},
+        vision_config={
+            "depth": 2,
+            "embed_dim": 16,
+            "hidden_size": 32,
+            "num_heads": 2,
+            "mlp_ratio": 2,
+            "patch_size": 4,
+        },
+        tie_word_embeddings=tied,
+        **TOKENS,
+    )
+
+
+def qwen2_5_vl(tied: bool) -> hf.PretrainedConfig:
+    return hf.Qwen2_5_VLConfig(
+        text_config={**TEXT, **SLIDING, "rope_parameters": rope()},
+        vision_config={
+            "depth": 2,
+            "hidden_size": 16,
+            "out_hidden_size": 32,
+            "intermediate_size": 24,
+            "num_heads": 2,
+            "patch_size": 4,
+            "window_size": 8,
+            "fullatt_block_indexes": [1],
+        },
+        tie_word_embeddings=tied,
+        **TOKENS,
+    )
+
+
+def qwen3_vl(tied: bool) -> hf.PretrainedConfig:
+    rope3 = rope(mrope_section=[4, 2, 2], mrope_interleaved=True)
+    return hf.Qwen3VLConfig(
+        text_config={**TEXT, "head_dim": 16, "rope_parameters": rope3},
+        vision_config={
+            "depth": 2,
+            "hidden_size": 16,
+            "out_hidden_size": 32,
+            "intermediate_size": 24,
+            "num_heads": 2,
+            "patch_size": 4,
+            "num_position_embeddings": 16,
+            "deepstack_visual_indexes": [0],
+        },
+        tie_word_embeddings=tied,
+        **TOKENS,
+    )
+
+
+def natural(cls: str, *more: str) -> Callable[[hf.PretrainedConfig], hf.PretrainedConfig]:
+    """The text model's numbers in the plain Qwen's config; text counts in one axis."""
+
+    def config(vlm: hf.PretrainedConfig) -> hf.PretrainedConfig:
+        text = vlm.text_config
+        kept = {name: getattr(text, name) for name in (*TEXT, "rms_norm_eps", "hidden_act", *more)}
+        theta = text.rope_parameters["rope_theta"]
+        return getattr(hf, cls)(
+            **kept,
+            rope_parameters={"rope_type": "default", "rope_theta": theta},
+            tie_word_embeddings=vlm.tie_word_embeddings,
+        )
+
+    return config
+
+
+def patches(vlm: hf.PreTrainedModel) -> dict[str, torch.Tensor]:
+    """A picture of 4 x 4 patches that becomes four tokens."""
+    vision = vlm.config.vision_config
+    size = 3 * vision.temporal_patch_size * vision.patch_size**2
+    inputs = prompt(4, pixel_values=pixels(16, size), image_grid_thw=torch.tensor([[1, 4, 4]]))
+    return {**inputs, "mm_token_type_ids": (inputs["input_ids"] == IMAGE).int()}
+
+
+FAMILIES = [
+    Family(
+        "qwen2-vl",
+        "Qwen2VLForConditionalGeneration",
+        qwen2_vl,
+        "Qwen2ForCausalLM",
+        natural("Qwen2Config", *SLIDING, "layer_types"),
+        patches,
+        hub=HUB,
+    ),
+    Family(
+        "qwen2.5-vl",
+        "Qwen2_5_VLForConditionalGeneration",
+        qwen2_5_vl,
+        "Qwen2ForCausalLM",
+        natural("Qwen2Config", *SLIDING, "layer_types"),
+        patches,
+        hub=HUB,
+    ),
+    Family(
+        "qwen3-vl",
+        "Qwen3VLForConditionalGeneration",
+        qwen3_vl,
+        "Qwen3ForCausalLM",
+        natural("Qwen3Config", "head_dim", "attention_bias"),
+        patches,
+    ),
+]
