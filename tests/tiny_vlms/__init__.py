@@ -1,12 +1,11 @@
 """Tiny random VLMs of the families of transformers, each with its natural reference."""
 
-from tiny_vlms import _gemma, _llava, _qwen
+from tiny_vlms import _gemma, _glm, _idefics, _llava, _meta, _molmo, _more, _qwen
 from tiny_vlms._family import Family, build
 from tiny_vlms._folders import words, write_model, write_reference, write_state, write_vlm
 
-FAMILIES: dict[str, Family] = {
-    family.name: family for module in (_llava, _qwen, _gemma) for family in module.FAMILIES
-}
+_ROOMS = (_llava, _qwen, _gemma, _idefics, _meta, _glm, _molmo, _more)
+FAMILIES: dict[str, Family] = {family.name: family for room in _ROOMS for family in room.FAMILIES}
 CASES = [(family.name, tied) for family in FAMILIES.values() for tied in family.ties]
 """Every family by whether its embeddings and head are tied."""
 

@@ -54,6 +54,7 @@ class Family:
             hub have; None where they are the same.
         hub_convert: what is more than renaming in that.
         differs: why the natural LM's logits are not the VLM's, where they are not.
+        adjust: what turns the natural LM's logits into the VLM's then.
         ties: which of (tied, untied) the family builds.
     """
 
@@ -68,6 +69,7 @@ class Family:
     hub: Names | None = None
     hub_convert: Callable[[State], State] | None = None
     differs: str = ""
+    adjust: Callable[[torch.Tensor], torch.Tensor] | None = None
     ties: tuple[bool, ...] = field(default=(True, False))
 
     def make(self, tied: bool = False, seed: int = 0) -> hf.PreTrainedModel:
@@ -76,7 +78,8 @@ class Family:
 
     def reference(self, vlm: hf.PreTrainedModel, seed: int = 1) -> hf.PreTrainedModel:
         """A random LM of the natural class, with the VLM's text shapes."""
-        assert self.natural is not None and self.natural_config is not None
+        assert self.natural is not None
+        assert self.natural_config is not None
         return build(getattr(hf, self.natural), self.natural_config(vlm.config), seed)
 
     def natural_state(self, vlm: hf.PreTrainedModel) -> State:
@@ -129,9 +132,9 @@ def build(cls: type, config: hf.PretrainedConfig, seed: int) -> hf.PreTrainedMod
     return model
 
 
-def prompt(images: int, **more: torch.Tensor) -> dict[str, torch.Tensor]:
+def prompt(images: int, image: int = IMAGE, **more: torch.Tensor) -> dict[str, torch.Tensor]:
     """A prompt of text, an image of so many tokens between its marks, and text."""
-    ids = [BOS, 10, 11, START, *[IMAGE] * images, END, 12, 13, 14]
+    ids = [BOS, 10, 11, START, *[image] * images, END, 12, 13, 14]
     input_ids = torch.tensor([ids])
     return {"input_ids": input_ids, "attention_mask": torch.ones_like(input_ids), **more}
 
@@ -139,6 +142,29 @@ def prompt(images: int, **more: torch.Tensor) -> dict[str, torch.Tensor]:
 def pixels(*shape: int) -> torch.Tensor:
     """A random picture."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(7))
+
+
+def four(vlm: hf.PreTrainedModel) -> dict[str, torch.Tensor]:
+    """A picture of 16 x 16 that becomes four tokens."""
+    return prompt(4, pixel_values=pixels(1, 3, 16, 16))
+
+
+def text(kind: str, tied: bool, **more: object) -> dict[str, Any]:
+    """A text config of a stand-alone kind."""
+    return {**TEXT, "model_type": kind, "tie_word_embeddings": tied, **more}
+
+
+def from_text(
+    cls: str, fields: tuple[str, ...], **more: object
+) -> Callable[[hf.PretrainedConfig], hf.PretrainedConfig]:
+    """A natural config with these fields of the VLM's text config, and what is given."""
+
+    def natural(config: hf.PretrainedConfig) -> hf.PretrainedConfig:
+        kept = {name: getattr(config.text_config, name) for name in fields}
+        given = {"tie_word_embeddings": config.tie_word_embeddings, **more}
+        return getattr(hf, cls)(**kept, **given)
+
+    return natural
 
 
 def same_text(name: str) -> Callable[[hf.PretrainedConfig], hf.PretrainedConfig]:

@@ -8,8 +8,9 @@ from pathlib import Path
 import torch
 import transformers as hf
 from safetensors.torch import load_file, save_file
-from tiny_vlms._family import END, IMAGE, START, VIDEO, VOCABULARY, Family
 from tokenizers import Tokenizer, models, pre_tokenizers
+
+from tiny_vlms._family import END, IMAGE, START, VIDEO, VOCABULARY, Family
 
 SPECIAL = {0: "<pad>", 1: "<bos>", 2: "<eos>", 3: "<unk>"}
 VISUAL = {IMAGE: "<image>", VIDEO: "<video>", START: "<start>", END: "<end>"}
@@ -102,7 +103,9 @@ def write_vlm(
     words().save_pretrained(folder)
     state = vlm.state_dict()
     if vlm.config.tie_word_embeddings:
-        state = {name: tensor for name, tensor in state.items() if name != "lm_head.weight"}
+        state = {
+            name: tensor for name, tensor in state.items() if not name.endswith("lm_head.weight")
+        }
     hub = family.hub_layout(state)
     write_state(folder, state if hub is None else hub, shards)
     return folder

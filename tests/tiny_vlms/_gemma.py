@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import torch
 import transformers as hf
+
 from tiny_vlms._family import (
     END,
     IMAGE,
@@ -10,24 +12,22 @@ from tiny_vlms._family import (
     TEXT,
     WINDOW,
     Family,
-    Names,
+    four,
     pixels,
     prompt,
     same_text,
+    text,
 )
-from tiny_vlms._llava import HUB
+from tiny_vlms._llava import HUB, SIGLIP
 
-SIGLIP = {
-    "model_type": "siglip_vision_model",
-    "hidden_size": 16,
-    "intermediate_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "image_size": 16,
-    "patch_size": 4,
-    "vision_use_head": False,
-}
+CAP = 30.0
 BOTH = ["sliding_attention", "full_attention"]
+
+
+def gemma3_capped(tied: bool) -> hf.PretrainedConfig:
+    config = gemma3(tied)
+    config.text_config.final_logit_softcapping = CAP
+    return config
 
 
 def gemma3(tied: bool) -> hf.PretrainedConfig:
@@ -59,7 +59,29 @@ def typed(vlm: hf.PreTrainedModel) -> dict:
     return {**inputs, "token_type_ids": (inputs["input_ids"] == IMAGE).int()}
 
 
-GEMMA_HUB: Names = HUB
+def paligemma(kind: str):
+    soft = {
+        "query_pre_attn_scalar": 12,
+        "sliding_window": WINDOW,
+        "layer_types": BOTH,
+        "final_logit_softcapping": 3.0,
+        "attn_logit_softcapping": 4.0,
+    }
+
+    def config(tied: bool) -> hf.PretrainedConfig:
+        more = soft if kind == "gemma2" else {}
+        return hf.PaliGemmaConfig(
+            text_config=text(kind, tied, head_dim=8, use_bidirectional_attention=True, **more),
+            vision_config={**SIGLIP, "patch_size": 8},
+            image_token_index=IMAGE,
+            projection_dim=32,
+            hidden_size=32,
+            vocab_size=100,
+            tie_word_embeddings=tied,
+        )
+
+    return config
+
 
 FAMILIES = [
     Family(
@@ -69,6 +91,35 @@ FAMILIES = [
         "Gemma3ForCausalLM",
         same_text("Gemma3TextConfig"),
         typed,
-        hub=GEMMA_HUB,
+        hub=HUB,
+    ),
+    Family(
+        "gemma3-capped",
+        "Gemma3ForConditionalGeneration",
+        gemma3_capped,
+        "Gemma3ForCausalLM",
+        same_text("Gemma3TextConfig"),
+        typed,
+        hub=HUB,
+        differs="the VLM's class leaves out Gemma 3's cap on the final logits",
+        adjust=lambda logits: CAP * torch.atanh(logits / CAP),
+    ),
+    Family(
+        "paligemma",
+        "PaliGemmaForConditionalGeneration",
+        paligemma("gemma"),
+        "GemmaForCausalLM",
+        same_text("GemmaConfig"),
+        four,
+        hub=HUB,
+    ),
+    Family(
+        "paligemma2",
+        "PaliGemmaForConditionalGeneration",
+        paligemma("gemma2"),
+        "Gemma2ForCausalLM",
+        same_text("Gemma2Config"),
+        four,
+        hub=HUB,
     ),
 ]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import torch
 import transformers as hf
+
 from tiny_vlms._family import (
     END,
     IMAGE,
@@ -15,6 +16,7 @@ from tiny_vlms._family import (
     WINDOW,
     Family,
     Names,
+    State,
     pixels,
     prompt,
 )
@@ -89,7 +91,28 @@ def qwen3_vl(tied: bool) -> hf.PretrainedConfig:
     )
 
 
-def natural(cls: str, *more: str) -> Callable[[hf.PretrainedConfig], hf.PretrainedConfig]:
+def qwen3_vl_moe(tied: bool) -> hf.PretrainedConfig:
+    rope3 = rope(mrope_section=[4, 2, 2], mrope_interleaved=True)
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+    return hf.Qwen3VLMoeConfig(
+        text_config={**TEXT, **experts, "head_dim": 16, "rope_parameters": rope3},
+        vision_config=qwen3_vl(tied).vision_config.to_dict() | {"model_type": "qwen3_vl_moe"},
+        tie_word_embeddings=tied,
+        **TOKENS,
+    )
+
+
+def expert_first(state: State) -> State:
+    """The hub's experts: (experts, in, out) where transformers 5 has (experts, out, in)."""
+    return {
+        name: tensor.transpose(1, 2) if ".mlp.experts." in name else tensor
+        for name, tensor in state.items()
+    }
+
+
+def natural(
+    cls: str, *more: str, **given: object
+) -> Callable[[hf.PretrainedConfig], hf.PretrainedConfig]:
     """The text model's numbers in the plain Qwen's config; text counts in one axis."""
 
     def config(vlm: hf.PretrainedConfig) -> hf.PretrainedConfig:
@@ -98,6 +121,7 @@ def natural(cls: str, *more: str) -> Callable[[hf.PretrainedConfig], hf.Pretrain
         theta = text.rope_parameters["rope_theta"]
         return getattr(hf, cls)(
             **kept,
+            **given,
             rope_parameters={"rope_type": "default", "rope_theta": theta},
             tie_word_embeddings=vlm.tie_word_embeddings,
         )
@@ -139,5 +163,24 @@ FAMILIES = [
         "Qwen3ForCausalLM",
         natural("Qwen3Config", "head_dim", "attention_bias"),
         patches,
+    ),
+    Family(
+        "qwen3-vl-moe",
+        "Qwen3VLMoeForConditionalGeneration",
+        qwen3_vl_moe,
+        "Qwen3MoeForCausalLM",
+        natural(
+            "Qwen3MoeConfig",
+            "head_dim",
+            "attention_bias",
+            "moe_intermediate_size",
+            "num_experts",
+            "num_experts_per_tok",
+            "decoder_sparse_step",
+            "mlp_only_layers",
+            norm_topk_prob=True,
+        ),
+        patches,
+        hub_convert=expert_first,
     ),
 ]
