@@ -2,15 +2,17 @@
 
 import pytest
 import torch
-from tiny_vlms import CASES, FAMILIES
+from tiny_vlms import CASES, FAMILIES, GENERIC
 
-NATURAL = [(name, tied) for name, tied in CASES if FAMILIES[name].natural is not None]
+ALL = {**FAMILIES, **GENERIC}
+EVERY = [*CASES, *((name, False) for name in GENERIC)]
+NATURAL = [(name, tied) for name, tied in EVERY if ALL[name].natural is not None]
 
 
 @pytest.mark.parametrize(("name", "tied"), NATURAL)
 @torch.no_grad()
 def test_natural_reference_computes_the_vlm_s_text_function(name: str, tied: bool) -> None:
-    family = FAMILIES[name]
+    family = ALL[name]
     vlm = family.make(tied)
     reference = family.reference(vlm)
     state = family.natural_state(vlm)
@@ -39,9 +41,9 @@ def test_image_prompt_is_answered_by_the_image(name: str) -> None:
     assert (seen - other)[:, -1].abs().max() > 1e-3
 
 
-@pytest.mark.parametrize(("name", "tied"), CASES)
+@pytest.mark.parametrize(("name", "tied"), EVERY)
 def test_every_number_of_the_zoo_is_random_and_of_its_seed(name: str, tied: bool) -> None:
-    family = FAMILIES[name]
+    family = ALL[name]
     vlm, again, other = family.make(tied), family.make(tied), family.make(tied, 1)
     for key, tensor in vlm.state_dict().items():
         assert torch.equal(tensor, again.state_dict()[key])

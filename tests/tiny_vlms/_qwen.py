@@ -117,7 +117,8 @@ def natural(
 
     def config(vlm: hf.PretrainedConfig) -> hf.PretrainedConfig:
         text = vlm.text_config
-        kept = {name: getattr(text, name) for name in (*TEXT, "rms_norm_eps", "hidden_act", *more)}
+        names = (*TEXT, "rms_norm_eps", "hidden_act", *more)
+        kept = {name: getattr(text, name) for name in names if hasattr(text, name)}
         theta = text.rope_parameters["rope_theta"]
         return getattr(hf, cls)(
             **kept,
