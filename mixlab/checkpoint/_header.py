@@ -80,7 +80,7 @@ def open_file(path: Path) -> int:
         raise MixlabError(f"{path}: cannot be read: {reason}") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise MixlabError(f"{path}: cannot be read: it is no regular file")
+        raise MixlabError(f"{path}: cannot be read: it is no regular file; {_MEND}")
     return descriptor
 
 

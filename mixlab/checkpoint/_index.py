@@ -48,10 +48,11 @@ def read_index(folder: Path) -> dict[str, str] | None:
         raise MixlabError(f"{index}: not a valid index: it has no weight_map of files; {_MEND}")
     for name, file_name in weights.items():
         if not name.isprintable():
-            raise MixlabError(f"{index}: {name!a:.100} is no tensor name; refused")
+            raise MixlabError(f"{index}: {name!a:.100} is no tensor name; {_MEND}")
         if not isinstance(file_name, str) or not is_bare(file_name):
             raise MixlabError(
-                f"{index}: tensor {name}: {file_name!r:.100} is not a bare file name; refused"
+                f"{index}: tensor {name}: {file_name!r:.100} is not a bare file name, and could "
+                f"lead out of the folder; {_MEND}"
             )
     for file_name in sorted(set(weights.values())):
         if not file_name.endswith(".safetensors"):

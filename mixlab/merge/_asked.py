@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mixlab.merge._plan import MergePlan
-from mixlab.merge.running._output import check_out
+from mixlab.merge.running._output import check_out, check_room_of_stages
 from mixlab.spec import MixlabError
 
 Result = TypeVar("Result")
@@ -77,6 +77,7 @@ class Asked:
                 with plan_mergekit(self.recipe, self.overrides, seed=self.seed or 0) as stages:
                     for stage in stages:
                         check_out(out, stage.plan.folders)
+                    check_room_of_stages(out, [stage.plan for stage in stages])
             return run_mergekit(self.recipe, out, run, self.overrides, seed=self.seed or 0)
         with self.plan() as plan:
             return run(plan, out)

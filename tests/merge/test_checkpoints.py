@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +13,8 @@ from tiny_checkpoints import write_model
 from mixlab.merge import MergeDisplay, Progress, list_merges, merge_checkpoints, preview_merge
 from mixlab.merge.display._progress import describe
 from mixlab.merge.display._sizes import parse_size
+from mixlab.merge.running._execute import execute
+from mixlab.merge.running._report import MergeReport
 from mixlab.spec import MixlabError
 from tests.merge.merging import state_of
 
@@ -73,6 +77,56 @@ def test_earlier_documents_of_a_mergekit_file_leave_nothing_behind(
     merge_checkpoints(file, tmp_path / "out", check="all")
     assert torch.allclose(state_of(tmp_path / "out")[UP], state_of(pair[1])[UP], atol=1e-5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "out", "two.yml"]
+
+
+@pytest.fixture
+def two_documents(pair: tuple[Path, Path], tmp_path: Path) -> Path:
+    first = {"name": "half", "merge_method": "linear"}
+    first["models"] = [{"model": str(m), "parameters": {"weight": 1.0}} for m in pair]  # type: ignore
+    last = {"merge_method": "slerp", "base_model": str(pair[0]), "parameters": {"t": 0.5}}
+    last["models"] = [{"model": "half"}]
+    file = tmp_path / "two.yml"
+    file.write_text(yaml.safe_dump_all([first, last]))
+    return file
+
+
+def test_the_disk_has_room_for_all_documents_or_the_first_is_not_begun(
+    two_documents: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = sum(t.nbytes for t in state_of(tmp_path / "a").values())
+    begun = []
+
+    def counted(*given: Any, **named: Any) -> MergeReport:
+        begun.append(given)
+        return execute(*given, **named)
+
+    monkeypatch.setattr("mixlab.merge._checkpoints.execute", counted)
+
+    def merge(free: int) -> None:
+        usage = type("Usage", (), {"free": free})
+        monkeypatch.setattr("mixlab.store.space.shutil.disk_usage", lambda _: usage)
+        merge_checkpoints(two_documents, tmp_path / "out")
+
+    spare = 16 << 20
+    with pytest.raises(MixlabError, match=rf"not enough room for {tmp_path}/out:"):
+        merge(spare + 2 * size - 1)
+    assert not begun
+    merge(spare + 2 * size)
+    assert len(begun) == 2
+
+
+def test_an_earlier_document_that_fails_is_told_by_its_name(
+    two_documents: Path, pair: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr("mixlab.checkpoint._writing.write_all", refuse)
+    with pytest.raises(MixlabError, match="the disk is full") as caught:
+        merge_checkpoints(two_documents, tmp_path / "out")
+    assert f"could not write {tmp_path}/out: document half/model.safetensors" in str(caught.value)
+    assert ".aside" not in str(caught.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "two.yml"]
 
 
 def test_a_packaged_recipe_takes_its_models_by_name(

@@ -15,7 +15,7 @@ from mixlab.merge._plan import MergePlan
 from mixlab.merge.mergekit_yaml._document import Document, read_documents
 from mixlab.merge.mergekit_yaml._planning import plan_document
 from mixlab.merge.planning._remapped import RemappedSource
-from mixlab.spec import Located
+from mixlab.spec import Located, MixlabError
 from mixlab.store import scratch_folder
 
 Source = Mapping[str, Any] | Located | str | os.PathLike[str]
@@ -106,7 +106,15 @@ def run_mergekit(
             made: dict[str, Path] = {}
             for index, stage in enumerate(earlier):
                 folder = scratch / str(stage.name)
-                _run(stage, folder, run, made, scratch / f".files-{index}", seed, stage.plan.recipe)
+                aside = scratch / f".files-{index}"
+                try:
+                    _run(stage, folder, run, made, aside, seed, stage.plan.recipe)
+                except MixlabError as error:
+                    if type(error) is not MixlabError or str(folder) not in str(error):
+                        raise
+                    # Nobody knows the folder aside; it is gone when the message is read.
+                    told = str(error).replace(str(folder), f"{out}: document {stage.name}")
+                    raise MixlabError(told) from error
                 made[str(stage.name)] = folder
             return _run(last, Path(out), run, made, scratch / ".files", seed, last.plan.recipe)
 

@@ -20,6 +20,8 @@ _WEIGHTS = (
     ".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".gguf", ".h5", ".msgpack",
     ".onnx", ".npz", ".npy", ".index.json",
 )  # fmt: skip
+# Folders may be called like tokenizers and licences (`tokenizer/`), but not with these endings.
+_FILES = (".json", ".jinja", ".txt", ".model")
 
 
 def side_files(folder: str | Path) -> dict[str, Path]:
@@ -29,20 +31,24 @@ def side_files(folder: str | Path) -> dict[str, Path]:
     a model (`*.py`) is carried as text and not run.
 
     Raises:
-        MixlabError: one of them is a link that leaves the folder, or leads nowhere; or may not be
-            read.
+        MixlabError: one of them is a link that leaves the folder, or leads nowhere; is no file; or
+            may not be read.
     """
     folder = Path(folder)
     found = {}
     for path in sorted((*folder.glob("*"), *folder.glob("additional_chat_templates/*"))):
         name = path.relative_to(folder).as_posix()
-        if not _carried(name) or path.is_dir():
+        if not _carried(name) or (path.is_dir() and path.suffix not in _FILES):
             continue
         check_inside(folder, name)
-        if path.is_file():
-            if not os.access(path, os.R_OK):
-                raise MixlabError(f"{path} cannot be read; mend its permissions, or remove it")
-            found[name] = path
+        if not path.is_file():
+            raise MixlabError(
+                f"{path}: is a folder, pipe or device, expected a file; copy or download the file "
+                "again, or remove it"
+            )
+        if not os.access(path, os.R_OK):
+            raise MixlabError(f"{path} cannot be read; mend its permissions, or remove it")
+        found[name] = path
     return found
 
 

@@ -109,7 +109,9 @@ def _json(path: Path) -> Any:
     try:
         return json.loads(_read(path))
     except (ValueError, RecursionError) as error:
-        raise MixlabError(f"{path}: not valid JSON: {error}") from error
+        raise MixlabError(
+            f"{path}: not valid JSON: {error}; copy or download the file again"
+        ) from error
 
 
 def _read(path: Path) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mixlab.checkpoint import Checkpoint, OutTensor, Shard, TensorSource, plan_shards
+from mixlab.checkpoint import Checkpoint, OutTensor, Shard, TensorSource, plan_shards, tensor_size
 from mixlab.merge._plan import MergePlan
 from mixlab.spec import MixlabError
 from mixlab.store import check_free_space
@@ -27,7 +27,7 @@ def check_out(out: Path, folders: Sequence[Path]) -> None:
     """
     real = out.resolve()
     for folder in folders:
-        given = folder.resolve()
+        given = _whole(folder.resolve())
         if real == given:
             raise MixlabError(
                 f"{out}: is an input of this merge, and inputs are never written to; choose "
@@ -55,6 +55,14 @@ def check_out(out: Path, folders: Sequence[Path]) -> None:
             f"folder in it, such as {out / 'merged'}"
         )
     _check_parent(out, real)
+
+
+def _whole(folder: Path) -> Path:
+    """A snapshot of the hub's cache is only links: its files lie in `blobs` beside."""
+    cache = folder.parent.parent
+    if folder.parent.name == "snapshots" and cache.name.startswith("models--"):
+        return cache
+    return folder
 
 
 def _check_parent(out: Path, real: Path) -> None:
@@ -87,6 +95,23 @@ def check_room(
     """
     new = [shard for shard in shards if not (link and shard.file_name in whole)]
     check_free_space(out.resolve(), sum(shard.size for shard in new) + _SPARE_BYTES)
+
+
+def check_room_of_stages(out: Path, plans: Sequence[MergePlan]) -> None:
+    """Refuse, before the first of several merges, a disk that their outputs do not fit on together.
+
+    Counts what each must write in any case; `check_room` counts the rest before each merge.
+
+    Raises:
+        MixlabError: how much is free and how much is needed.
+    """
+    needed = sum(
+        tensor_size(tensor.dtype, tensor.shape)
+        for plan in plans
+        for tensor in plan.written
+        if tensor.action == "mix"
+    )
+    check_free_space(out.resolve(), needed + _SPARE_BYTES)
 
 
 def check_unchanged(source: TensorSource) -> None:

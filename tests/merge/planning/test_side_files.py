@@ -78,3 +78,18 @@ def test_a_file_that_refuses_reading_is_told_before_the_merge(tmp_path, monkeypa
     monkeypatch.setattr("os.access", lambda path, mode: False)
     with pytest.raises(MixlabError, match="LICENSE cannot be read"):
         side_files(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["tokenizer.json", "chat_template.jinja", "generation_config.json"]
+)
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_is_refused_and_not_left_out_in_silence(tmp_path, name, make):
+    make(tmp_path / name)
+    with pytest.raises(MixlabError, match=rf"{name}: is a folder, pipe or device, expected a file"):
+        side_files(tmp_path)
+
+
+def test_folders_with_names_of_folders_are_left(tmp_path):
+    fill(tmp_path, ["tokenizer/tokenizer.json", "LICENSES/MIT", "vocab.json"])
+    assert sorted(side_files(tmp_path)) == ["vocab.json"]

@@ -86,3 +86,17 @@ def test_an_interrupted_verification_leaves_the_merge_and_says_so(
     with pytest.raises(KeyboardInterrupt, match="out is finished and stays"):
         merge_checkpoints({"method": "linear", "models": list(pair)}, tmp_path / "out", check=2)
     assert (tmp_path / "out" / "config.json").exists()
+
+
+def test_the_place_of_a_snapshot_s_files_in_the_hub_s_cache_is_an_input_too(tmp_path: Path) -> None:
+    cache = tmp_path / "hub" / "models--org--name"
+    snapshot = cache / "snapshots" / "abc"
+    snapshot.mkdir(parents=True)
+    (cache / "blobs").mkdir()
+    for out in (cache, cache / "blobs" / "out", snapshot / "out", cache / "snapshots" / "new"):
+        with pytest.raises(MixlabError, match="inputs are never written to"):
+            check_out(out, [snapshot])
+    check_out(tmp_path / "hub" / "out", [tmp_path / "hub" / "other"])
+    plain = tmp_path / "snapshots" / "abc"
+    plain.mkdir(parents=True)
+    check_out(tmp_path / "snapshots" / "out", [plain])
