@@ -1,0 +1,193 @@
+"""The models of a question of lineage, opened, and their tensors paired."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mixlab.checkpoint import (
+    Checkpoint,
+    Module,
+    TensorEntry,
+    TensorSource,
+    count_layers,
+    is_vocabulary,
+    language_prefix,
+    match_names,
+    tensor_place,
+)
+from mixlab.probe._reading import FLOATS
+from mixlab.spec import MixlabError
+
+_BLOCK = re.compile(r"(?:^|\.)(?:layers|h|blocks|block|layer)\.(\d+)\.")
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor of the backbone, in the VLM and in each reference.
+
+    Args:
+        name: in the VLM's file.
+        layer, module: of the language model.
+        shape: in the VLM; a vocabulary table's rows are those that all models have.
+        names: in each reference's file; None where that reference has none (a tied head).
+    """
+
+    name: str
+    layer: int | None
+    module: Module
+    shape: tuple[int, ...]
+    names: tuple[str | None, ...]
+
+    @property
+    def matrix(self) -> bool:
+        """Whether it is a matrix of a block, on which the geometry rests."""
+        return self.layer is not None and len(self.shape) > 1
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A VLM and its references, opened.
+
+    Args:
+        folders, sources, configs: the VLM's first.
+        vlm: for each, whether it has parts beside a language model.
+        tensors: of the backbone, in the order of the VLM's file.
+    """
+
+    folders: tuple[Path, ...]
+    sources: tuple[TensorSource, ...]
+    configs: tuple[dict[str, Any], ...]
+    vlm: tuple[bool, ...]
+    tensors: tuple[Tensor, ...]
+
+
+def open_models(vlm: str | Path, references: Sequence[str | Path]) -> Opened:
+    """Open folders and pair their tensors; reads headers and configs alone.
+
+    Raises:
+        MixlabError: a folder is no model, quantised, or of another size than the VLM's backbone:
+            each tensor that does not fit is named, with both shapes.
+    """
+    if not references:
+        raise MixlabError("no reference was given; lineage compares a VLM with one or more LMs")
+    folders = tuple(Path(one) for one in (vlm, *references))
+    checkpoints = [_open(folder) for folder in folders]
+    configs = tuple(c.config() for c in checkpoints)
+    for folder, config in zip(folders, configs, strict=True):
+        _check_floats(folder, config)
+    pairs = [_pair(checkpoints[0], other) for other in checkpoints[1:]]
+    tensors = tuple(_tensors(checkpoints, pairs))
+    if not any(tensor.matrix for tensor in tensors):
+        raise MixlabError(
+            f"{folders[0]} and {folders[1]} share no matrix of a block; are both language models?"
+        )
+    return Opened(
+        folders, tuple(checkpoints), configs, tuple(map(_sees, checkpoints, configs)), tensors
+    )
+
+
+def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The language model's part of a config as plain data."""
+    inner = (config.get(key) for key in ("text_config", "llm_config", "language_config"))
+    return next((part for part in inner if isinstance(part, dict)), config)
+
+
+def _open(folder: Path) -> Checkpoint:
+    return Checkpoint.open(folder, key=str(folder))
+
+
+def _sees(checkpoint: Checkpoint, config: Mapping[str, Any]) -> bool:
+    """Whether there is a vision part: named by the config, or tensors of one."""
+    named = any("vision" in key or "visual" in key for key in config)
+    towers = any(
+        tensor_place(name).module == "other" and len(entry.shape) > 1
+        for name, entry in checkpoint.entries.items()
+    )
+    return named and towers
+
+
+def _check_floats(folder: Path, config: Mapping[str, Any]) -> None:
+    for part in (config, text_part(config)):
+        about = part.get("quantization_config")
+        if about:
+            how = about.get("quant_method", "") if isinstance(about, dict) else ""
+            raise MixlabError(
+                f"{folder / 'config.json'}: the weights are quantised"
+                f"{f' ({how})' if how else ''}, expected floating numbers; give the unquantised "
+                "model, or load it with transformers, call model.dequantize() and save_pretrained()"
+            )
+
+
+def _pair(vlm: Checkpoint, other: Checkpoint) -> dict[str, str]:
+    """VLM's name -> reference's name."""
+    mine = {name: entry.shape for name, entry in vlm.entries.items()}
+    its = {
+        name: entry.shape if not is_vocabulary(name) else _clipped(entry, mine)
+        for name, entry in other.entries.items()
+    }
+    try:
+        found = match_names(mine, its)
+    except MixlabError as error:
+        _refuse_size(vlm, other, error)
+        raise
+    prefix = language_prefix(vlm.entries)
+    return {
+        a: b for a, b in found.items()
+        if (place := tensor_place(a)).module != "other" and place.prefix.startswith("")
+        and (place.layer is None or place.prefix == prefix)
+    }  # fmt: skip
+
+
+def _clipped(entry: TensorEntry, target: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """A table's shape with no more rows than the other side's tables of its width have."""
+    rows = [s[0] for n, s in target.items() if is_vocabulary(n) and s[1:] == entry.shape[1:]]
+    return (min(entry.shape[0], max(rows)), *entry.shape[1:]) if rows else entry.shape
+
+
+def _refuse_size(vlm: Checkpoint, other: Checkpoint, error: MixlabError) -> None:
+    a, b = (text_part(c.config()) for c in (vlm, other))
+    layers = count_layers(vlm.entries), count_layers(other.entries)
+    told = [] if layers[0] == layers[1] else [f"blocks: {layers[0]} and {layers[1]}"]
+    told += [
+        f"{field}: {a[field]} and {b[field]}"
+        for field in (
+            "model_type", "hidden_size", "intermediate_size", "num_attention_heads",
+            "num_key_value_heads", "head_dim",
+        )
+        if field in a and field in b and a[field] != b[field]
+    ]  # fmt: skip
+    if told:
+        raise MixlabError(
+            f"{vlm.folder} and {other.folder} are of other sizes:\n  " + "\n  ".join(told) + "\n"
+            "Lineage needs a reference of the VLM's own architecture and size; one of another "
+            "size cannot be its ancestor"
+        ) from error
+
+
+def _tensors(checkpoints: Sequence[Checkpoint], pairs: Sequence[Mapping[str, str]]) -> list[Tensor]:
+    found, wrong = [], []
+    for name, entry in checkpoints[0].entries.items():
+        names = tuple(pair.get(name) for pair in pairs)
+        if not any(names):
+            continue
+        place = tensor_place(name)
+        entries = [
+            entry,
+            *(c.entries[n] for c, n in zip(checkpoints[1:], names, strict=True) if n is not None),
+        ]
+        wrong += [f"{e.name}: {e.dtype}" for e in entries if e.dtype not in FLOATS]
+        rows = min(e.shape[0] for e in entries) if is_vocabulary(name) and entry.shape else None
+        shape = entry.shape if rows is None else (rows, *entry.shape[1:])
+        found.append(Tensor(name, place.layer, place.module, shape, names))
+    if wrong:
+        raise MixlabError(
+            f"{len(wrong)} tensors hold no floating numbers, expected {', '.join(FLOATS)}: "
+            + ", ".join(wrong[:_SHOWN])
+            + "; these look like quantised weights; give the unquantised model"
+        )
+    return found
