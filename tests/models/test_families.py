@@ -1,8 +1,10 @@
 """Families of VLMs, by check: the zoo's random models against their natural references."""
 
+from pathlib import Path
+
 import pytest
 import torch
-from tiny_vlms import CASES, FAMILIES, GENERIC
+from tiny_vlms import CASES, FAMILIES, GENERIC, write_vlm
 
 ALL = {**FAMILIES, **GENERIC}
 EVERY = [*CASES, *((name, False) for name in GENERIC)]
@@ -51,3 +53,32 @@ def test_every_number_of_the_zoo_is_random_and_of_its_seed(name: str, tied: bool
             assert tensor.isfinite().all()
             assert not torch.equal(tensor, other.state_dict()[key]), key
             assert tensor.unique().numel() > tensor.numel() * 0.98, key
+
+
+@pytest.mark.parametrize("layout", ["saved", "hub", "memory"])
+@pytest.mark.parametrize(("name", "tied"), CASES)
+def test_folders_of_every_layout_are_read_by_transformers(
+    name: str, tied: bool, layout: str, tmp_path: Path
+) -> None:
+    family = FAMILIES[name]
+    vlm = family.make(tied)
+    folder = write_vlm(tmp_path / "vlm", family, layout, 1 + tied, vlm=vlm)
+    again, info = type(vlm).from_pretrained(folder, output_loading_info=True, dtype=torch.float32)
+    assert not any(info[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    state = vlm.state_dict()
+    assert {n for n, t in again.state_dict().items() if torch.equal(t, state[n])} == set(state)
+    ids = family.text_ids()
+    again.set_attn_implementation("eager")
+    with torch.no_grad():
+        assert torch.equal(again(input_ids=ids).logits, vlm(input_ids=ids).logits)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@torch.no_grad()
+def test_features_are_of_the_image_and_of_vision_s_weights(name: str) -> None:
+    family = FAMILIES[name]
+    vlm, other = family.make(family.ties[0]), family.make(family.ties[0], 1)
+    seen = family.features(vlm)
+    assert seen
+    assert all(a.equal(b) for a, b in zip(seen, family.features(vlm), strict=True))
+    assert not any(a.equal(b) for a, b in zip(seen, family.features(other), strict=True))

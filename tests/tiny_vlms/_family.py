@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -53,6 +54,7 @@ class Family:
         hub: (pattern, replacement) from the state dict to the names that repositories of the
             hub have; None where they are the same.
         hub_convert: what is more than renaming in that.
+        hub_config: config.json as repositories of the hub have it, from the VLM's own.
         differs: why the natural LM's logits are not the VLM's, where they are not.
         adjust: what turns the natural LM's logits into the VLM's then.
         ties: which of (tied, untied) the family builds.
@@ -68,6 +70,7 @@ class Family:
     convert: Callable[[State, hf.PretrainedConfig], State] | None = None
     hub: Names | None = None
     hub_convert: Callable[[State], State] | None = None
+    hub_config: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     differs: str = ""
     adjust: Callable[[torch.Tensor], torch.Tensor] | None = None
     ties: tuple[bool, ...] = field(default=(True, False))
@@ -102,12 +105,33 @@ class Family:
         """Keyword arguments of the VLM's forward: a prompt with one image in it."""
         return self.inputs(vlm)
 
+    def features(self, vlm: hf.PreTrainedModel) -> list[torch.Tensor]:
+        """What the language model is given of the image, at every layer that is given some."""
+        inputs = self.inputs(vlm)
+        look = getattr(vlm, "get_image_features", None)
+        look = look or getattr(vlm.model, "get_image_features", None)
+        if look is None:
+            seen = {k: inputs[k] for k in ("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask")}
+            hidden = vlm.model.vision_model(**seen).last_hidden_state
+            return [vlm.model.multi_modal_projector(hidden)]
+        known = inspect.signature(look).parameters
+        out = look(**{name: value for name, value in inputs.items() if name in known})
+        parts = [out.get("pooler_output"), out.get("deepstack_features")]
+        return tensors(parts) or tensors(out.last_hidden_state)
+
     def hub_layout(self, state: Mapping[str, torch.Tensor]) -> State | None:
         """A state dict under the names that repositories of the hub have."""
         if self.hub is None and self.hub_convert is None:
             return None
         renamed = {rename(name, self.hub or ()): tensor for name, tensor in state.items()}
         return renamed if self.hub_convert is None else self.hub_convert(renamed)
+
+
+def tensors(parts: Any) -> list[torch.Tensor]:
+    """The tensors in nested lists, in order."""
+    if torch.is_tensor(parts):
+        return [parts]
+    return [tensor for part in parts or () for tensor in tensors(part)]
 
 
 def rename(name: str, patterns: Names) -> str:

@@ -17,13 +17,14 @@ VISUAL = {IMAGE: "<image>", VIDEO: "<video>", START: "<start>", END: "<end>"}
 
 
 def words(size: int = VOCABULARY, shuffled: int | None = None) -> hf.PreTrainedTokenizerFast:
-    """A word-level tokenizer: w4, w5, … beside the special tokens.
+    """A word-level tokenizer: w4, w5, … beside the special tokens, and <extra100>, … .
 
     Args:
         size: number of tokens.
         shuffled: a seed; the plain words then stand in another order.
     """
-    marks = {at: token for at, token in {**SPECIAL, **VISUAL}.items() if at < size}
+    extra = {at: f"<extra{at}>" for at in range(VOCABULARY, size)}
+    marks = {at: token for at, token in {**SPECIAL, **VISUAL, **extra}.items() if at < size}
     places = [at for at in range(size) if at not in marks]
     order = list(places)
     if shuffled is not None:
@@ -89,24 +90,27 @@ def write_vlm(
     seed: int = 0,
     vlm: hf.PreTrainedModel | None = None,
 ) -> Path:
-    """The family's VLM as a folder: `saved` by transformers 5, or as on the `hub`.
+    """The family's VLM as a folder.
 
-    A family whose state dict has the hub's names is written under those.
+    Its layout is that which transformers 5 has `saved`, that of repositories of the `hub`, or
+    the `memory`'s own names. A family with one of these names for all has one layout.
     """
     vlm = family.make(tied, seed) if vlm is None else vlm
+    tokenizer = words(vlm.get_input_embeddings().num_embeddings)
     if layout == "saved":
-        return write_model(folder, vlm, shards=shards)
+        return write_model(folder, vlm, tokenizer, shards)
     folder.mkdir(parents=True, exist_ok=True)
-    vlm.config.architectures = [type(vlm).__name__]
-    vlm.config.dtype = torch.float32
-    vlm.config.save_pretrained(folder)
-    words().save_pretrained(folder)
+    config = {**vlm.config.to_dict(), "architectures": [type(vlm).__name__], "dtype": "float32"}
+    if layout == "hub" and family.hub_config is not None:
+        config = family.hub_config(config)
+    (folder / "config.json").write_text(json.dumps(config, indent=2))
+    tokenizer.save_pretrained(folder)
     state = vlm.state_dict()
     if vlm.config.tie_word_embeddings:
         state = {
             name: tensor for name, tensor in state.items() if not name.endswith("lm_head.weight")
         }
-    hub = family.hub_layout(state)
+    hub = family.hub_layout(state) if layout == "hub" else None
     write_state(folder, state if hub is None else hub, shards)
     return folder
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import torch
 import transformers as hf
@@ -119,6 +120,18 @@ def fused(state: State) -> State:
     return hub
 
 
+def remote(config: dict[str, Any]) -> dict[str, Any]:
+    """The hub's config: the tower under another name, and code of its own beside."""
+    hub = {**config, "vit_config": config["vision_config"]}
+    del hub["vision_config"]
+    code = "modeling_molmo2.Molmo2ForConditionalGeneration"
+    hub["auto_map"] = {
+        "AutoConfig": "configuration_molmo2.Molmo2Config",
+        "AutoModelForImageTextToText": code,
+    }
+    return hub
+
+
 def crop(vlm: hf.PreTrainedModel) -> dict[str, torch.Tensor]:
     """One crop of 16 patches, pooled four by four into four tokens."""
     corners = torch.tensor([0, 2, 8, 10])[:, None] + torch.tensor([0, 1, 4, 5])
@@ -145,6 +158,7 @@ FAMILIES = [
         convert=base_rows,
         hub=HUB,
         hub_convert=fused,
+        hub_config=remote,
         ties=(False,),
     ),
     Family(
@@ -169,6 +183,7 @@ FAMILIES = [
         convert=olmo_norms,
         hub=HUB,
         hub_convert=fused,
+        hub_config=remote,
         ties=(False,),
     ),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import transformers as hf
@@ -102,6 +103,20 @@ def qwen3_vl_moe(tied: bool) -> hf.PretrainedConfig:
     )
 
 
+def flat(config: dict[str, Any]) -> dict[str, Any]:
+    """The hub's config: the text model's fields at the top, positions under older names."""
+    text = dict(config["text_config"])
+    rope = text.pop("rope_parameters")
+    for name in ("model_type", "layer_types", "base_config_key"):
+        text.pop(name, None)
+    sections = {"type": "mrope", "mrope_section": rope["mrope_section"]}
+    top = {name: value for name, value in config.items() if name != "text_config"}
+    vision = {n: v for n, v in config["vision_config"].items() if n != "rope_parameters"}
+    vision["model_type"] = config["model_type"]
+    older = {"rope_scaling": sections, "rope_theta": rope["rope_theta"], "vision_config": vision}
+    return {**text, **top, **older}
+
+
 def expert_first(state: State) -> State:
     """The hub's experts: (experts, in, out) where transformers 5 has (experts, out, in)."""
     return {
@@ -147,6 +162,7 @@ FAMILIES = [
         natural("Qwen2Config", *SLIDING, "layer_types"),
         patches,
         hub=HUB,
+        hub_config=flat,
     ),
     Family(
         "qwen2.5-vl",
@@ -156,6 +172,7 @@ FAMILIES = [
         natural("Qwen2Config", *SLIDING, "layer_types"),
         patches,
         hub=HUB,
+        hub_config=flat,
     ),
     Family(
         "qwen3-vl",
