@@ -14,7 +14,15 @@ from mixlab.cli import app, main
 
 @pytest.mark.parametrize(
     "command",
-    [["sweep"], ["report"], ["merge"], ["testbed", "build"], ["testbed", "arm"], ["mix", "show"]],
+    [
+        ["sweep"],
+        ["report"],
+        ["merge"],
+        ["verify"],
+        ["testbed", "build"],
+        ["testbed", "arm"],
+        ["mix", "show"],
+    ],
 )
 def test_help_has_an_example(command: list[str]) -> None:
     result = CliRunner().invoke(app, [*command, "--help"])

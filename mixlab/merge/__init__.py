@@ -1,7 +1,7 @@
 """Merging of language-model weights: on tensors, state dicts, live models and checkpoints."""
 
 from mixlab.merge import kernels as kernels
-from mixlab.merge._checkpoints import merge_checkpoints, preview_merge, verify_merge
+from mixlab.merge._checkpoints import merge_checkpoints, preview_merge
 from mixlab.merge._method import (
     Context,
     MergeMethod,
@@ -13,6 +13,7 @@ from mixlab.merge._method import (
     method_names,
 )
 from mixlab.merge._plan import Input, MergePlan, TensorPlan
+from mixlab.merge._verifying import verify_merge
 from mixlab.merge.display._cost import MergeCost, plan_cost
 from mixlab.merge.display._listing import list_merges
 from mixlab.merge.display._progress import MergeDisplay
@@ -56,7 +57,7 @@ from mixlab.merge.planning._recipe import Recipe, load_recipe
 from mixlab.merge.recipes import named_recipes
 from mixlab.merge.running._execute import execute
 from mixlab.merge.running._report import MergeReport, Progress
-from mixlab.merge.running._verify import VerifyReport, verify
+from mixlab.merge.running._verify import VerifyError, VerifyReport, verify
 from mixlab.merge.schedules._schedule import Schedule
 
 __all__ = [
@@ -77,6 +78,7 @@ __all__ = [
     "TensorPlan",
     "TensorReport",
     "Tensors",
+    "VerifyError",
     "VerifyReport",
     "arcee_fusion",
     "as_rows",

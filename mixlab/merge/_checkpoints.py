@@ -11,7 +11,6 @@ from mixlab.merge._asked import Asked
 from mixlab.merge._plan import MergePlan
 from mixlab.merge.display._sizes import parse_size
 from mixlab.merge.display._table import merge_table
-from mixlab.merge.running._card import read_marker
 from mixlab.merge.running._execute import execute, thread_number
 from mixlab.merge.running._output import (
     check_out,
@@ -20,7 +19,7 @@ from mixlab.merge.running._output import (
     untouched_shards,
 )
 from mixlab.merge.running._report import MergeReport, Progress
-from mixlab.merge.running._verify import Sample, VerifyReport, verify
+from mixlab.merge.running._verify import Sample, verify
 
 
 def merge_checkpoints(
@@ -115,17 +114,3 @@ def preview_merge(
             shards = output_shards(plan, limit)
             check_room(Path(out), shards, untouched_shards(plan, shards), link=link)
         return merge_table(plan, full=full, threads=thread_number(threads))
-
-
-def verify_merge(
-    out: str | Path, *, sample: Sample = 16, seed: int = 0, threads: int | None = None
-) -> VerifyReport:
-    """`verify` a finished merge by the recipe that stands in its marker.
-
-    Raises:
-        MixlabError: as `verify`; or the recipe's models are not where they were (relative paths
-            count from the working directory).
-    """
-    marker = read_marker(out)
-    with Asked(marker["recipe"], seed=marker["seed"]).plan() as plan:
-        return verify(out, plan, sample=sample, seed=seed, threads=threads)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -25,6 +25,20 @@ Sample = int | Literal["all"]
 # Another cut than the merge's: a little over a third of it, so that no boundary falls on the same
 # element, the first aside.
 _PART_BYTES = PART_BYTES * 3 // 8
+_SHOWN = 5
+
+
+class VerifyError(MixlabError):
+    """A merge is not what its inputs and recipe give.
+
+    Args:
+        told: one message.
+        tensors: name -> what is wrong with it; empty where it is not the tensors.
+    """
+
+    def __init__(self, told: str, tensors: Mapping[str, str] | None = None) -> None:
+        super().__init__(told)
+        self.tensors = dict(tensors or {})
 
 
 @dataclass(frozen=True)
@@ -76,8 +90,9 @@ def verify(
             (seconds) but no memory.
 
     Raises:
-        MixlabError: the folder holds no finished merge, names, dtypes or shapes are not the
-            plan's, bits differ (tensors are named), or keys are missing or unexpected.
+        VerifyError: names, dtypes or shapes are not the plan's, or bits differ (tensors are
+            named); keys are missing or unexpected.
+        MixlabError: the folder holds no finished merge, or an input cannot be read.
     """
     out = Path(out)
     read_marker(out)
@@ -101,19 +116,29 @@ def verify(
     compare.check(out)
     counts = plan.counts()
     mixed = sum(tensor.action == "mix" for tensor in chosen)
-    loading = load_on_meta(out, plan.folders[plan.target]) if load else LoadingReport()
+    try:
+        loading = load_on_meta(out, plan.folders[plan.target]) if load else LoadingReport()
+    except MixlabError as error:
+        raise VerifyError(str(error)) from error
     return VerifyReport(out, mixed, len(chosen) - mixed, counts["mix"], counts["keep"], loading)
 
 
 def _check_names(made: Checkpoint, plan: MergePlan) -> None:
     wanted = {tensor.name: (tensor.dtype, tensor.shape) for tensor in plan.written}
     found = {name: (one.dtype, one.shape) for name, one in made.entries.items()}
-    for name in sorted(wanted.keys() | found.keys()):
-        if wanted.get(name) != found.get(name):
-            raise MixlabError(
-                f"{made.folder}: {name} is {_shown(found.get(name))}, but the plan has "
-                f"{_shown(wanted.get(name))}; it is another merge's output, or was changed since"
-            )
+    wrong = {
+        name: f"{_shown(found.get(name))}, but the plan has {_shown(wanted.get(name))}"
+        for name in sorted(wanted.keys() | found.keys())
+        if wanted.get(name) != found.get(name)
+    }
+    if wrong:
+        name, told = next(iter(wrong.items()))
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise VerifyError(
+            f"{made.folder}: {name} is {told}{more}; it is another merge's output, or was changed "
+            "since",
+            wrong,
+        )
 
 
 def _shown(about: tuple[str, tuple[int, ...]] | None) -> str:
@@ -156,14 +181,11 @@ class _Comparing:
     def check(self, out: Path) -> None:
         """Raise MixlabError where bytes differed."""
         if self._differing:
-            names = sorted(self._differing)
-            raise MixlabError(
-                f"{out}: {len(names)} tensors differ from what the inputs give: "
-                f"{_few(names, self._differing)}. An input, the recipe or the output changed "
-                "since the merge; merge again"
+            wrong = {name: f"{n} bytes" for name, n in sorted(self._differing.items())}
+            shown = [f"{name} ({told})" for name, told in list(wrong.items())[:_SHOWN]]
+            raise VerifyError(
+                f"{out}: {len(wrong)} tensors differ from what the inputs give: "
+                f"{', '.join(shown)}{', …' if len(wrong) > _SHOWN else ''}. An input, the recipe "
+                "or the output changed since the merge; merge again",
+                wrong,
             )
-
-
-def _few(names: Sequence[str], counts: dict[str, int]) -> str:
-    shown = [f"{name} ({counts[name]} bytes)" for name in names[:5]]
-    return ", ".join(shown) + (", …" if len(names) > 5 else "")
