@@ -254,61 +254,6 @@ def _pair(given: str) -> tuple[str, str]:
     return name, value
 
 
-@contextmanager
-def _kept_for_good() -> Iterator[None]:
-    """What is imported here lives as long as the process, so garbage is not looked for in it.
-
-    Python would do so while torch is imported and again at exit: a third of the start-up.
-    """
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if collecting:
-            gc.enable()
-
-
-@contextmanager
-def _interruptible(told: str) -> Iterator[None]:
-    """Ctrl-C is one sentence and exit code 130; so are SIGTERM and SIGHUP, with theirs.
-
-    By default those two would end the process at once and leave unfinished files for the next start
-    to clean.
-
-    Args:
-        told: what the user should know, unless the interrupt itself says more.
-    """
-    received = signal.SIGINT
-
-    def stop(number: int, _: object) -> None:
-        nonlocal received
-        received = signal.Signals(number)
-        raise KeyboardInterrupt
-
-    before = {
-        number: signal.signal(number, stop)
-        for number in (signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is signal.SIG_DFL
-    }
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        typer.echo(f"mixlab: stopped; {str(error) or told}", err=True)
-        raise typer.Exit(128 + received) from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _pair(given: str) -> tuple[str, str]:
-    name, equals, value = given.partition("=")
-    if not (name and equals and value):
-        raise MixlabError(f"--model {given}: expected NAME=DIR, such as vlm=models/my-vlm")
-    return name, value
-
-
 @testbed.command()
 def build(
     size: Annotated[str, typer.Option(help="default (minutes) or micro (seconds).")] = "default",
