@@ -78,6 +78,8 @@ def _head(plan: MergePlan) -> list[str]:
     ]
     methods = dict.fromkeys(t.method for t in plan.tensors if t.action == "mix")
     common = ", ".join(f"{key} {_value(v)}" for key, v in _common(plan).items())
+    if not methods:
+        return ["nothing is mixed; what is kept is copied", *models]
     return [
         f"method {', '.join(methods)}{f': {common}' if common else ''}; seed {plan.seed}",
         *models,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,12 @@ def test_every_tensor_is_counted_once(plan: MergePlan) -> None:
     rows = [line for line in rows if "parameters" not in line]
     counts = [int(found[1]) if (found := re.search(r"× (\d+)", line)) else 1 for line in rows]
     assert sum(counts) == len(plan.tensors)
+
+
+def test_a_plan_that_mixes_nothing_has_neither_method_nor_seed(plan: MergePlan) -> None:
+    kept = tuple(tensor for tensor in plan.tensors if tensor.action == "keep")
+    first = merge_table(replace(plan, tensors=kept)).splitlines()[0]
+    assert first == "nothing is mixed; what is kept is copied"
 
 
 def test_totals_seed_warnings_and_models(plan: MergePlan) -> None:
