@@ -14,6 +14,7 @@ import transformers as hf
 
 Names = tuple[tuple[str, str], ...]
 State = dict[str, torch.Tensor]
+Shapes = dict[str, tuple[int, ...]]
 
 VOCABULARY = 100
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
@@ -75,6 +76,17 @@ class Family:
     adjust: Callable[[torch.Tensor], torch.Tensor] | None = None
     ties: tuple[bool, ...] = field(default=(True, False))
 
+    def shapes(self, tied: bool = False) -> tuple[Shapes, Shapes]:
+        """Names and shapes of the VLM's state dict and of its natural LM's, without weights."""
+        config = self.config(tied)
+        assert self.natural is not None
+        assert self.natural_config is not None
+        with torch.device("meta"):
+            vlm = getattr(hf, self.model)(config)
+            lm = getattr(hf, self.natural)(self.natural_config(config))
+        read = [{n: tuple(t.shape) for n, t in m.state_dict().items()} for m in (vlm, lm)]
+        return read[0], read[1]
+
     def make(self, tied: bool = False, seed: int = 0) -> hf.PreTrainedModel:
         """A random VLM in float32, in eval mode."""
         return build(getattr(hf, self.model), self.config(tied), seed)
@@ -85,14 +97,20 @@ class Family:
         assert self.natural_config is not None
         return build(getattr(hf, self.natural), self.natural_config(vlm.config), seed)
 
+    def natural_name(self, name: str) -> str | None:
+        """The natural LM's name for one of the VLM's tensors, before what `convert` changes."""
+        for pattern, replacement in self.names:
+            if re.search(pattern, name):
+                return re.sub(pattern, replacement, name)
+        return None
+
     def natural_state(self, vlm: hf.PreTrainedModel) -> State:
         """The VLM's language model under the natural LM's names, the tensors themselves."""
         state = {}
         for name, tensor in vlm.state_dict().items():
-            for pattern, replacement in self.names:
-                if re.search(pattern, name):
-                    state[re.sub(pattern, replacement, name)] = tensor
-                    break
+            plain = self.natural_name(name)
+            if plain is not None:
+                state[plain] = tensor
         return state if self.convert is None else self.convert(state, vlm.config)
 
     @staticmethod

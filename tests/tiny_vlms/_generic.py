@@ -66,6 +66,7 @@ VISION: dict[str, Any] = {
     "deepstack_visual_indexes": [0],
     "fullatt_block_indexes": [1],
 }
+SIZES = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
 PER_LAYER = ("layer_types", "mlp_layer_types", "per_layer_config")
 
 
@@ -153,6 +154,7 @@ AUDIO = {
     "num_mel_bins": 16,
     "downsample_hidden_size": 8,
 }
+TOWER4 = {name: VISION[name] for name in (*SIZES, "num_key_value_heads", "head_dim", "patch_size")}
 MOE = (
     "attention_bias",
     "moe_intermediate_size",
@@ -185,8 +187,18 @@ GENERIC = [
     generic("deepseek_vl", "DeepseekVLForConditionalGeneration", "LlamaForCausalLM"),
     generic("exaone4_5", "Exaone4_5_ForConditionalGeneration", "Exaone4ForCausalLM"),
     generic("fuyu", "FuyuForCausalLM", "PersimmonForCausalLM"),
-    generic("gemma4", "Gemma4ForConditionalGeneration", "Gemma4ForCausalLM"),
-    generic("gemma4_unified", "Gemma4UnifiedForConditionalGeneration", "Gemma4UnifiedForCausalLM"),
+    generic(
+        "gemma4",
+        "Gemma4ForConditionalGeneration",
+        "Gemma4ForCausalLM",
+        top={"vision_config": {**TOWER4, "position_embedding_size": 16}},
+    ),
+    generic(
+        "gemma4_unified",
+        "Gemma4UnifiedForConditionalGeneration",
+        "Gemma4UnifiedForCausalLM",
+        top={"vision_config": {"mm_embed_dim": 16, "mm_posemb_size": 8, "output_proj_dims": 16}},
+    ),
     generic("glm46v", "Glm46VForConditionalGeneration", **mrope(2, 1, 1)),
     generic("got_ocr2", "GotOcr2ForConditionalGeneration", "Qwen2ForCausalLM"),
     generic("granite_docling", "GraniteDoclingForConditionalGeneration"),
