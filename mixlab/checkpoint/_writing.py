@@ -52,6 +52,7 @@ class ShardWriter:
         self._entries: dict[str, TensorEntry] = {}
         self._written: dict[str, int] = dict.fromkeys(self._file_of, 0)
         self._whole: set[str] = set()
+        self._made: dict[Path, int] = {}
         self._lock = threading.Lock()
         self._ready = False
 
@@ -196,11 +197,13 @@ class ShardWriter:
                     f"were written, expected {size}"
                 )
         with disk_errors(self.folder):
-            for descriptor in self._descriptors.values():
+            for name, descriptor in self._descriptors.items():
                 os.fsync(descriptor)
+                self._made[self.folder / name] = os.fstat(descriptor).st_size
             for name in self._whole:
-                self._flush(self.folder / name)
+                self._made[self.folder / name] = self._flush(self.folder / name)
         self.close()
+        self.check_in_place()
         if len(self.shards) > 1:
             index = {
                 "metadata": {"total_size": self.total_size},
@@ -208,11 +211,27 @@ class ShardWriter:
             }
             write_text(self.folder / INDEX, json.dumps(index, indent=2, ensure_ascii=False) + "\n")
 
+    def check_in_place(self) -> None:
+        """Check that the files that were written still stand under their names.
+
+        Whoever removes one while it is open disturbs no `write`: its bytes would be lost.
+
+        Raises:
+            MixlabError: naming the file.
+        """
+        for path, size in self._made.items():
+            if not path.exists() or path.stat().st_size != size:
+                raise MixlabError(
+                    f"{path} was removed or replaced by another program while it was written; let "
+                    "nothing clean that folder during a merge, and merge again"
+                )
+
     @staticmethod
-    def _flush(path: Path) -> None:
+    def _flush(path: Path) -> int:
         descriptor = open_file(path)
         try:
             os.fsync(descriptor)
+            return os.fstat(descriptor).st_size
         finally:
             os.close(descriptor)
 

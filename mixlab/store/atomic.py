@@ -39,7 +39,12 @@ def _start_ticks(pid: int) -> str:
 
 
 def _host() -> str:
-    return sha256(socket.gethostname().encode()).hexdigest()[:8]
+    """Of the machine and its table of processes; containers of one name have their own tables."""
+    try:
+        table = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        table = ""
+    return sha256(f"{socket.gethostname()} {table}".encode()).hexdigest()[:8]
 
 
 def _aside(path: Path) -> Path:

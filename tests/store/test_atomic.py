@@ -180,3 +180,17 @@ def test_a_mistake_inside_names_the_folder_to_come(tmp_path: Path) -> None:
         fail()
     assert str(caught.value).startswith(f"{tmp_path}/out/x/y/z cannot be written")
     assert ".aside" not in str(caught.value)
+
+
+def test_containers_of_one_name_leave_each_other_s_work_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / f".aside-{_host()}-{2**22 + 1}-1-00000000-out"
+    monkeypatch.setattr(Path, "readlink", lambda _: Path("pid:[1]"))
+    theirs = tmp_path / f".aside-{_host()}-{2**22 + 1}-1-00000000-out"
+    assert mine != theirs
+    monkeypatch.undo()
+    for folder in (mine, theirs):
+        folder.mkdir()
+    assert clean_temporaries(tmp_path) == 1
+    assert list(tmp_path.iterdir()) == [theirs]

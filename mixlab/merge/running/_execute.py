@@ -108,6 +108,7 @@ def execute(
         report = summarise(plan, out, ledger, list(whole), written, time.perf_counter() - began)
         write_card(folder, plan, report)
         write_marker(folder, plan, report)
+        writer.check_in_place()
         check_out(out, plan.folders)
     return replace(report, seconds=time.perf_counter() - began)
 

@@ -18,6 +18,7 @@ from tiny_checkpoints import write_model
 
 from mixlab.checkpoint import Checkpoint, ShardWriter, digest_source
 from mixlab.merge import MergePlan, MergeReport, Progress, execute
+from mixlab.merge.running import _execute
 from mixlab.merge.running._crew import Crew, Stopped
 from mixlab.merge.running._jobs import PIECE, Job, cut, make_task, spread
 from mixlab.merge.running._memory import Memory
@@ -373,6 +374,26 @@ def test_kill_leaves_no_output_and_the_next_start_cleans_up(
     assert [path for path in tmp_path.iterdir() if path.name.startswith(".aside-")]
     run(recipe_of("linear", list(pair)), out)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "out"]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_folder_cleaned_away_while_it_is_written_is_no_finished_merge(
+    pair: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    removed = []
+
+    def clean(*_: object) -> None:
+        for shard in tmp_path.glob(".aside-*/*.safetensors"):
+            shard.unlink()  # the files are open: whoever writes to them notices nothing
+            removed.append(shard)
+
+    if late:
+        card = _execute.write_card
+        monkeypatch.setattr(_execute, "write_card", lambda *given: (card(*given), clean()))
+    with pytest.raises(MixlabError, match=rf"{tmp_path}/out/model.*removed or replaced"):
+        run(recipe_of("linear", list(pair)), tmp_path / "out", progress=None if late else clean)
+    assert removed
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
 def test_whole_tensors_wait_for_memory_and_run_one_after_another(
