@@ -1,5 +1,6 @@
 """The command line: parse, call, print."""
 
+import atexit
 import gc
 import io
 import signal
@@ -114,7 +115,7 @@ def merge(
     with _kept_for_good():
         from mixlab.merge import MergeDisplay, list_merges, merge_checkpoints, preview_merge
 
-    models = dict(_pair(one) for one in model or [])
+    models = _pairs(model or [])
     if list_:
         typer.echo(list_merges())
     elif recipe is None or (out is None and not dry_run):
@@ -185,7 +186,7 @@ def verify(
         with MergeDisplay() as display, _interruptible(f"{out} was not changed"):
             report = verify_merge(
                 out,
-                models=dict(_pair(one) for one in model or []),
+                models=_pairs(model or []),
                 sample="all" if all_ else sample,
                 seed=seed,
                 threads=threads,
@@ -204,6 +205,9 @@ def _kept_for_good() -> Iterator[None]:
     """What is imported here lives as long as the process, so garbage is not looked for in it.
 
     Python would do so while torch is imported and again at exit: a third of the start-up.
+
+    While Python ends, Ctrl-C just ends the process: the merge is finished, and a traceback out of
+    torch's cleaning up would say otherwise.
     """
     collecting = gc.isenabled()
     gc.disable()
@@ -211,6 +215,7 @@ def _kept_for_good() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
         if collecting:
             gc.enable()
 
@@ -247,11 +252,15 @@ def _interruptible(told: str) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _pair(given: str) -> tuple[str, str]:
-    name, equals, value = given.partition("=")
-    if not (name and equals and value):
-        raise MixlabError(f"--model {given}: expected NAME=DIR, such as vlm=models/my-vlm")
-    return name, value
+def _pairs(models: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for given in models:
+        name, equals, value = given.partition("=")
+        if not (name and equals and value):
+            raise MixlabError(f"--model {given}: expected NAME=DIR, such as vlm=models/my-vlm")
+        if found.setdefault(name, value) != value:
+            raise MixlabError(f"--model {given}: {name} is {found[name]} already; give it once")
+    return found
 
 
 @testbed.command()

@@ -104,6 +104,7 @@ def test_merge_dry_run_writes_nothing(merge_recipe: Path, tmp_path: Path) -> Non
     [
         (["RECIPE"], "expected RECIPE and OUT"),
         (["RECIPE", "OUT", "--model", "vlm"], "expected NAME=DIR"),
+        (["RECIPE", "OUT", "--model", "a=x", "--model", "a=y"], "a is x already; give it once"),
         (["audit-uniform", "OUT"], "--model vlm=DIR"),
         (["audit-unifrom", "OUT"], "did you mean 'audit-uniform'?"),
         (["RECIPE", "OUT", "--max-shard-size", "big"], "'big' is no size"),
@@ -139,6 +140,16 @@ def test_ctrl_c_in_a_merge_is_one_sentence_and_leaves_nothing(
     assert result.exit_code == 130
     assert f"mixlab: stopped; nothing was written to {tmp_path}/out" in result.stderr
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_ctrl_c_while_python_ends_is_no_traceback() -> None:
+    code = (
+        "import atexit, signal; atexit.register(signal.raise_signal, signal.SIGINT)\n"
+        "from mixlab.cli import app; app(['merge', '--list'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "audit-ties-0.2" in done.stdout
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
 def test_sigterm_in_a_merge_is_one_sentence_and_leaves_nothing(
