@@ -71,11 +71,9 @@ def test_an_unknown_kind_of_model_is_refused(folders, tmp_path):
 
 def test_text_rows_of_another_family_work_and_its_images_are_refused(tmp_path):
     from PIL import Image
-    from tiny_families import qwen2_vl
-    from tiny_pair import tiny_tokenizer
+    from tiny_vlms import FAMILIES, write_vlm
 
-    qwen2_vl(True).save_pretrained(tmp_path)
-    tiny_tokenizer().save_pretrained(tmp_path)
+    write_vlm(tmp_path, FAMILIES["qwen2-vl"], tied=True)
     loaded = load_model(tmp_path)
     assert loaded.kind == "vlm"
     assert "model.layers.1.self_attn.q_proj.bias" in loaded.backbone_state()

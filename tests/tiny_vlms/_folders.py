@@ -14,6 +14,14 @@ from tiny_vlms._family import END, IMAGE, START, VIDEO, VOCABULARY, Family
 
 SPECIAL = {0: "<pad>", 1: "<bos>", 2: "<eos>", 3: "<unk>"}
 VISUAL = {IMAGE: "<image>", VIDEO: "<video>", START: "<start>", END: "<end>"}
+TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %} {{ m['role'] }} "
+    "{% if m['content'] is string %}{{ m['content'] }}{% else %}"
+    "{% for p in m['content'] %}"
+    "{% if p['type'] == 'image' %} <start> <image> <end> {% else %}{{ p['text'] }}{% endif %}"
+    "{% endfor %}{% endif %} {{ eos_token }}{% endfor %}"
+    "{% if add_generation_prompt %} assistant{% endif %}"
+)
 
 
 def words(size: int = VOCABULARY, shuffled: int | None = None) -> hf.PreTrainedTokenizerFast:
@@ -34,7 +42,7 @@ def words(size: int = VOCABULARY, shuffled: int | None = None) -> hf.PreTrainedT
     vocabulary |= {token: at for at, token in marks.items()}
     inner = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return hf.PreTrainedTokenizerFast(
+    fast = hf.PreTrainedTokenizerFast(
         tokenizer_object=inner,
         pad_token="<pad>",
         bos_token="<bos>",
@@ -43,6 +51,8 @@ def words(size: int = VOCABULARY, shuffled: int | None = None) -> hf.PreTrainedT
         additional_special_tokens=[token for at, token in VISUAL.items() if at < size],
         model_max_length=128,
     )
+    fast.chat_template = TEMPLATE
+    return fast
 
 
 def write_state(folder: Path, state: dict[str, torch.Tensor], shards: int = 1) -> None:
