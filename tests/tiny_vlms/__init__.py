@@ -3,6 +3,7 @@
 from tiny_vlms import _gemma, _generic, _glm, _idefics, _llava, _meta, _molmo, _more, _qwen
 from tiny_vlms._family import Family, build
 from tiny_vlms._folders import words, write_model, write_reference, write_state, write_vlm
+from tiny_vlms._timm import TOWERLESS, Towerless
 
 _ROOMS = (_llava, _qwen, _gemma, _idefics, _meta, _glm, _molmo, _more)
 FAMILIES: dict[str, Family] = {family.name: family for room in _ROOMS for family in room.FAMILIES}
@@ -15,7 +16,9 @@ __all__ = [
     "CASES",
     "FAMILIES",
     "GENERIC",
+    "TOWERLESS",
     "Family",
+    "Towerless",
     "build",
     "words",
     "write_model",
