@@ -79,10 +79,12 @@ def _card(plan: MergePlan, report: MergeReport) -> Iterator[str]:
     yield f"# Merge of {_and(names)}"
     yield ""
     methods = sorted({one.method for one in plan.tensors if one.action == "mix"})
+    sources = {one.target.model for one in plan.tensors if one.action == "keep" and one.target}
+    kept = [report.inputs[model].name for model in sorted(sources)]
     yield (
         f"Made by mixlab {__version__}: {report.mixed} tensors mixed"
-        f"{f' by {_and(methods)}' if methods else ''}, {report.kept} kept from "
-        f"{report.inputs[plan.target].name}, {report.dropped} dropped. Seed {report.seed}."
+        f"{f' by {_and(methods)}' if methods else ''}, {report.kept} kept"
+        f"{f' from {_and(kept)}' if kept else ''}, {report.dropped} dropped. Seed {report.seed}."
     )
     yield ""
     if any("alpha" in one.settings for one in plan.tensors):

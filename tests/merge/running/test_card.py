@@ -95,3 +95,17 @@ def test_names_of_tensors_in_warnings_stay_though_a_model_is_the_working_directo
     told = read_marker(tmp_path / "out")["warnings"]
     assert "1 tensor of b under extra (1 parameters) has no place in the output" in told
     assert any(word in text for text in told for word in (" . ", " ."))
+
+
+def test_kept_tensors_name_every_model_that_they_are_of(tmp_path: Path) -> None:
+    a, b = (str(write_model(tmp_path / n, seed=i)) for i, n in enumerate(("left", "right")))
+    recipe = {
+        "merge_method": "passthrough",
+        "dtype": "float32",
+        "slices": [
+            {"sources": [{"model": a, "layer_range": [0, 2]}]},
+            {"sources": [{"model": b, "layer_range": [1, 2]}]},
+        ],
+    }
+    merge_checkpoints(recipe, tmp_path / "out")
+    assert "30 kept from left and right, 12 dropped" in (tmp_path / "out" / "README.md").read_text()
