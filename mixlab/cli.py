@@ -3,6 +3,7 @@
 import atexit
 import gc
 import io
+import json
 import signal
 import sys
 from collections.abc import Iterator
@@ -261,6 +262,30 @@ def _pairs(models: list[str]) -> dict[str, str]:
         if found.setdefault(name, value) != value:
             raise MixlabError(f"--model {given}: {name} is {found[name]} already; give it once")
     return found
+
+
+@app.command()
+def lineage(
+    vlm: Annotated[Path, typer.Argument(help="The VLM's folder (or a language model's).")],
+    references: Annotated[
+        list[Path], typer.Argument(help="Folders of one or more language models.")
+    ],
+    json_: Annotated[
+        bool, typer.Option("--json", help="Print all of it as JSON, and nothing else.")
+    ] = False,
+) -> None:
+    """Say what each reference is to a VLM: ancestor, sibling, stranger, or related somehow.
+
+    Weights decide; names and cards are printed beside. A full change of one pair looks the same
+    from both ends: give more references (the base, an instruct model), and the triangle tells.
+
+    Example: mixlab lineage models/my-vlm models/base models/instruct
+    """
+    from mixlab.probe import find_lineage, lineage_text, tell_progress
+
+    with _interruptible("nothing was written"):
+        found = find_lineage(vlm, references, progress=tell_progress)
+    typer.echo(json.dumps(found.as_dict(), indent=2) if json_ else lineage_text(found))
 
 
 @testbed.command()

@@ -92,9 +92,7 @@ def _apart(e: Evidence, _: int, leaf: bool, limits: Thresholds) -> Finding | Non
 
 
 def _shared_start(e: Evidence, _: int, leaf: bool, limits: Thresholds) -> Finding | None:
-    if not (e.cosine < limits.close and e.kept < limits.kept):
-        return None
-    if e.gains >= limits.gains:
+    if not (e.cosine < limits.close and e.kept < limits.kept) or e.gains >= limits.gains:
         return None
     return Finding(
         "stranger", "random start",

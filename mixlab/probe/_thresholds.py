@@ -19,7 +19,8 @@ class Thresholds:
         kept: of models with a cosine below `close`: R's strongest singular directions must be in V
             at this rate of what the other directions are, in one direction at least. What two
             trainings from one random start share is the start, and that is weakest there.
-        gains: and the centred norm weights must correlate this much, or `kept` is not enough.
+        gains: correlation of the centred norm weights from which `kept` is not asked: they start
+            equal in all models, so that what two models have in common there was learned.
         close: cosine from which no random start can be what two models share.
         neurons: share of neurons whose counterparts by `gate_proj` and by `up_proj` agree, from
             which models of unlike coordinates are permuted copies (chance: one in the width).
@@ -44,8 +45,8 @@ class Thresholds:
 
     stranger: float = 0.1
     changed: float = 1e-12
-    kept: float = 0.92
-    gains: float = 0.25
+    kept: float = 0.85
+    gains: float = 0.35
     close: float = 0.9
     neurons: float = 0.1
     low_rank_tensors: float = 0.95
@@ -55,7 +56,7 @@ class Thresholds:
     copied: float = 0.9999
     near_grid: float = 0.99
     grid: float = 0.5
-    orthogonal: float = 0.25
+    orthogonal: float = 0.3
     backward: float = 0.1
     bent: float = 0.35
     steady: float = 0.75

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from tiny_checkpoints import LAYOUTS, write_folder
 
-from probe.language import VOCABULARY, Language, State, config, train
+from tests.probe.language import VOCABULARY, Language, State, config, train
 
 UNKNOWN, PERMUTED = "related, direction unknown", "related, neurons permuted"
 # Steps and learning rate of a tuning.
