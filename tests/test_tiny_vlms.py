@@ -1,4 +1,4 @@
-"""Families of VLMs, by check: the zoo's random models against their natural references."""
+"""The zoo itself: its natural references, images, folders and random numbers."""
 
 from pathlib import Path
 
