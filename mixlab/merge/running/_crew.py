@@ -67,12 +67,30 @@ class Crew:
             self._halt()
             raise
         finally:
-            for one in team:
-                if one.ident is not None:
-                    one.join()
+            self._wait_for(team)
         if self._error is not None:
             raise self._error
         tick()
+
+    def _wait_for(self, team: Sequence[threading.Thread]) -> None:
+        """Until all have ended, also when Ctrl-C is pressed again: what follows closes their files.
+
+        A thread that writes on would else meet a closed file, or another one under its number.
+        Not by `join`, which takes a thread for ended when it is interrupted.
+        """
+        again: KeyboardInterrupt | None = None
+        started = sum(one.ident is not None for one in team)
+        while len(team) - self._running < started:
+            try:
+                with self._change:
+                    self._change.wait_for(lambda: len(team) - self._running >= started)
+            except KeyboardInterrupt as error:
+                again = error
+        if again is not None:
+            raise again
+        for one in team:
+            if one.ident is not None:
+                one.join()
 
     def _member(self, make: Callable[[], Work]) -> None:
         try:

@@ -417,6 +417,25 @@ def test_whole_tensors_wait_for_memory_and_run_one_after_another(
     assert 0 < most[0] <= largest
 
 
+def test_a_second_ctrl_c_does_not_leave_threads_behind(pair: tuple[Path, Path]) -> None:
+    with planned(recipe_of("linear", list(pair))) as plan:
+        jobs = [job for tensor in plan.written for job in cut(make_task(plan, tensor))]
+    ended = threading.Event()
+
+    def work(job: Job) -> None:
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)  # meets the main thread while it waits for this one
+        time.sleep(0.2)
+        ended.set()
+
+    def tick() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Crew(jobs[:1], Memory()).run(lambda: work, 1, tick)
+    assert ended.is_set()
+
+
 def test_the_first_error_stops_the_others(pair: tuple[Path, Path]) -> None:
     with planned(recipe_of("linear", list(pair))) as plan:
         tasks = [make_task(plan, tensor) for tensor in plan.written]
