@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -74,6 +74,18 @@ def merge(
         str | None, typer.Argument(help="A YAML file, mixlab's or mergekit's, or a name of --list.")
     ] = None,
     out: Annotated[Path | None, typer.Argument(help="The new model's folder.")] = None,
+    vlm: Annotated[
+        str | None, typer.Option(help="Without RECIPE: the VLM whose language model is merged.")
+    ] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="Without RECIPE: the language model to merge it with.")
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Weight of the VLM: 1 leaves it, 0 is the reference.")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Without RECIPE: one of --list [wise_ft].")
+    ] = None,
     model: Annotated[
         list[str] | None, typer.Option(help="Fill a recipe's placeholder: vlm=DIR. Repeatable.")
     ] = None,
@@ -109,22 +121,35 @@ def merge(
         bool, typer.Option("--list", help="Show packaged recipes and methods.")
     ] = False,
 ) -> None:
-    """Merge models into a new folder, after a recipe.
+    """Merge models into a new folder, after a recipe; or a VLM with its reference, in one line.
 
     Example: mixlab merge audit-ties-0.2 merged --model vlm=DIR --model reference=DIR --verify
+
+    Example: mixlab merge merged --vlm DIR --reference DIR --alpha 0.7
     """
     with _kept_for_good():
-        from mixlab.merge import MergeDisplay, list_merges, merge_checkpoints, preview_merge
+        from mixlab.merge import (
+            MergeDisplay,
+            list_merges,
+            merge_checkpoints,
+            pair_recipe,
+            preview_merge,
+        )
 
     models = _pairs(model or [])
+    asked: str | dict[str, Any] | None = recipe
+    if vlm is not None and reference is not None:
+        asked, out = pair_recipe(vlm, reference, alpha=alpha, method=method), _only(recipe, out)
+    elif vlm or reference or alpha is not None or method:
+        raise MixlabError("--vlm and --reference go together, and --alpha and --method with them")
     if list_:
         typer.echo(list_merges())
-    elif recipe is None or (out is None and not dry_run):
+    elif asked is None or (out is None and not dry_run):
         raise MixlabError("expected RECIPE and OUT; see mixlab merge --help, or --list for recipes")
     elif dry_run:
         typer.echo(
             preview_merge(
-                recipe,
+                asked,
                 out,
                 models=models,
                 overrides=set_ or [],
@@ -139,7 +164,7 @@ def merge(
         assert out is not None
         with MergeDisplay() as display, _interruptible(f"nothing was written to {out}"):
             result = merge_checkpoints(
-                recipe,
+                asked,
                 out,
                 models=models,
                 overrides=set_ or [],
@@ -251,6 +276,16 @@ def _interruptible(told: str) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _only(first: str | None, second: Path | None) -> Path | None:
+    """The output, where no recipe is given before it."""
+    if second is not None:
+        raise MixlabError(
+            f"{first} beside --vlm and --reference: give the output alone; in a recipe fill its "
+            "placeholders with --model vlm=DIR --model reference=DIR"
+        )
+    return None if first is None else Path(first)
 
 
 def _pairs(models: list[str]) -> dict[str, str]:

@@ -52,6 +52,7 @@ from mixlab.merge.methods import (
     tsv,
     wise_ft,
 )
+from mixlab.merge.planning._pair_recipe import pair_recipe
 from mixlab.merge.planning._planning import plan_merge
 from mixlab.merge.planning._recipe import Recipe, load_recipe
 from mixlab.merge.recipes import named_recipes
@@ -109,6 +110,7 @@ __all__ = [
     "named_recipes",
     "nearswap",
     "nuslerp",
+    "pair_recipe",
     "passthrough",
     "permuted_direction",
     "plan_cost",

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from mixlab.checkpoint import TensorEntry, TensorSource
 
 Action = Literal["mix", "keep", "drop"]
@@ -19,6 +21,55 @@ class Input:
 
     model: int
     entry: TensorEntry
+
+
+@dataclass(frozen=True, eq=False)
+class PickedRows:
+    """Which rows of a vocabulary table are mixed, and where each model has them.
+
+    Args:
+        rows: int64, rows of the output and of the target, ascending; all others are kept.
+        of: model -> int64 of the same length, the rows of its table that go there.
+    """
+
+    rows: np.ndarray
+    of: Mapping[int, np.ndarray]
+
+
+@dataclass(frozen=True)
+class VocabularyRows:
+    """What becomes of the rows of vocabulary tables that are aligned by token.
+
+    Args:
+        tables: names of the output's tables that this is of.
+        merged: rows whose token all models have.
+        lacking: rows kept because a model lacks their token.
+        padded: rows kept because no token stands for them.
+        dropped: rows of each further model, by its name, that go nowhere.
+        assumed: one sentence each, for what the tokenizers did not say.
+    """
+
+    tables: tuple[str, ...]
+    merged: int
+    lacking: int
+    padded: int
+    dropped: Mapping[str, int]
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def kept(self) -> int:
+        """Rows of the target that stay bit for bit."""
+        return self.lacking + self.padded
+
+    def sentence(self) -> str:
+        """For people."""
+        told = f"vocabulary of {', '.join(self.tables)}: {self.merged:,} rows merged by token"
+        told += f", {self.kept:,} kept"
+        if self.kept:
+            told += f" ({self.lacking:,} whose token a model lacks, {self.padded:,} padded)"
+        for name, count in self.dropped.items():
+            told += f", {count:,} of {name} dropped"
+        return told
 
 
 @dataclass(frozen=True)
@@ -38,6 +89,8 @@ class TensorPlan:
         method, settings: a registered method's name, and settings resolved by
             `MergeMethod.settings` for this tensor.
         rows: of the first axis, how many are mixed (None: all).
+        picked: which rows are mixed where they are not the first ones in all models; `rows` is
+            then None.
         layer, layers: block index, if the tensor stands in a block, and their number.
     """
 
@@ -55,6 +108,7 @@ class TensorPlan:
     layer: int | None = None
     layers: int = 0
     extras: tuple[Input, ...] = ()
+    picked: PickedRows | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -72,6 +126,8 @@ class MergePlan:
         warnings: for the user, one sentence each.
         side_files: output name -> file to copy (tokenizer, processor, template, generation
             config); `config.json`, weights and the card are not among them.
+        facts: for the user, what is no warning, one sentence each.
+        vocabulary: what becomes of rows that are aligned by token.
     """
 
     sources: tuple[TensorSource, ...]
@@ -83,6 +139,8 @@ class MergePlan:
     recipe: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
     side_files: Mapping[str, Path] = field(default_factory=dict)
+    facts: tuple[str, ...] = ()
+    vocabulary: tuple[VocabularyRows, ...] = ()
 
     @property
     def written(self) -> tuple[TensorPlan, ...]:

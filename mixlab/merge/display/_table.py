@@ -32,6 +32,8 @@ def merge_table(plan: MergePlan, *, full: bool = False, threads: int = 2) -> str
             chosen = [t for t in plan.tensors if t.action == action]
             told.append(f"{word:8}{_tensors(len(chosen))}, {_extent(chosen)}")
     told.append(plan_cost(plan, threads=threads).sentence())
+    told += plan.facts
+    told += [one.sentence() for one in plan.vocabulary]
     told += [f"warning: {warning}" for warning in plan.warnings]
     return "\n".join(told)
 
@@ -62,7 +64,7 @@ def as_rows(plan: MergePlan) -> list[dict[str, Any]]:
             "module": tensor_place(tensor.name).module,
             "method": tensor.method,
             "settings": {k: list(v) if isinstance(v, tuple) else v for k, v in _own(tensor)},
-            "rows": tensor.rows,
+            "rows": tensor.rows if tensor.picked is None else len(tensor.picked.rows),
             "inputs": [told(one) for one in tensor.inputs],
             "base": told(tensor.base),
             "target": told(tensor.target),

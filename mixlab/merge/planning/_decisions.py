@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from mixlab.checkpoint import TensorEntry, count_layers, language_prefix, tensor_place
+from mixlab.checkpoint import (
+    TensorEntry,
+    count_layers,
+    is_vocabulary,
+    language_prefix,
+    tensor_place,
+)
 from mixlab.merge._method import MergeMethod
 from mixlab.merge._plan import TensorPlan
 from mixlab.merge.planning._dropping import dropped_tensors
@@ -17,6 +24,7 @@ from mixlab.merge.planning._pairing import is_buffer, part_of
 from mixlab.merge.planning._recipe import Recipe
 from mixlab.merge.planning._resolving import SettingsOfTensors
 from mixlab.merge.planning._same import same_bytes
+from mixlab.merge.planning._token_rows import Vocabularies
 from mixlab.merge.schedules._rules import near_names
 
 _SPELLED = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
@@ -31,6 +39,8 @@ class Decisions:
         recipe, method: what is asked for.
         sides: all opened models, paired with the target.
         target: the one that the output is made after, and its `heads`.
+        language: names of the target's language model, where that alone is merged.
+        vocabularies: where rows of vocabulary tables are paired by token.
     """
 
     recipe: Recipe
@@ -38,6 +48,8 @@ class Decisions:
     sides: list[Side]
     target: Side
     heads: Heads
+    language: Set[str] | None = None
+    vocabularies: Vocabularies | None = None
     mistakes: Mistakes = field(default_factory=Mistakes)
     warnings: list[str] = field(default_factory=list)
 
@@ -78,6 +90,8 @@ class Decisions:
         if is_buffer(name):
             self._compare_buffer(name, partners)
             return self._keep(entry, "buffer, given by the config")
+        if self.language is not None and name not in self.language:
+            return self._keep(entry, f"not the language model's ({part_of(name)})")
         expected = any(self._should_have(side, name) for side in lacking)
         if lacking and not partners and not expected:
             return self._keep(entry, f"only in the target ({part_of(name)})")
@@ -94,16 +108,25 @@ class Decisions:
                 file = self.target.file(name)
                 self.mistakes.add(f"{name}: in {file}, but {without} has no such tensor", _MISSING)
             return self._keep(entry, f"{without} lacks it")
-        rows, because = None, "mixed"
+        rows, picked, because = None, None, "mixed"
         if entry.dtype not in FLOATS:
             because = "integers, held against each other while merging"
             if self._fitting.whole_numbers(entry, partners):
                 return self._keep(entry, "integer buffer, equal in all")
         elif not self._fitting.fits(entry, partners):
             return self._keep(entry, "does not fit")
+        elif self.vocabularies is not None and is_vocabulary(name):
+            its = {side.index: side.entry(name) for side in (*partners, *self._extras)}
+            rows, picked = self.vocabularies.rows(entry, its)
+            count = entry.shape[0] if rows is None else rows
+            count = count if picked is None else len(picked.rows)
+            if not count:
+                return self._keep(entry, "no token of it is in all models")
+            if count < entry.shape[0] or picked is not None:
+                because = f"mixed: {count} of {entry.shape[0]} rows, by token"
         else:
             rows = self._fitting.rows(entry, self._mixed)
-        if rows is not None:
+        if rows is not None and self.vocabularies is None:
             because = (
                 f"mixed: vocabulary rows 0 to {rows - 1}; the {entry.shape[0] - rows} beyond are "
                 "the target's"
@@ -116,6 +139,7 @@ class Decisions:
             method=self.method.name,
             settings=settings,
             rows=rows,
+            picked=picked,
             extras=tuple(side.input(name) for side in self._extras if name in side.pairs),
         )
 

@@ -49,7 +49,7 @@ def dropped_tensors(
         else:
             because = LACKS
             if recipe.missing == "error":
-                file = side.source.file_of(name)
+                file = side.place(name)
                 mistakes.add(f"{name}: in {file}, but {target.folder} has no such tensor", _MEND)
         # `target` tells which model it is of; nothing of it is written.
         origin = Input(side.index, entry)

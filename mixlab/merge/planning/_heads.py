@@ -59,7 +59,7 @@ def pair_tied_heads(heads: Heads, others: Sequence[Side]) -> Iterator[str]:
         its = side.pairs.get(head)
         if its is None or its != side.pairs.get(table):
             continue
-        if False in (side.config.get("tie_word_embeddings"), side.source.tied):
+        if False in (side.config.get("tie_word_embeddings"), side.checkpoint.tied):
             del side.pairs[head]
             continue
         yield f"{side.folder} ties its lm_head to {its}; {head} is merged with that"

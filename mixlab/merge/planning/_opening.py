@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from mixlab.checkpoint import Checkpoint, TensorEntry
+from mixlab.checkpoint import Checkpoint, TensorEntry, TensorSource
 from mixlab.merge._method import MergeMethod
 from mixlab.merge._plan import Input
 from mixlab.merge.planning._folders import model_folder
@@ -27,6 +27,8 @@ class Side:
         role: merged, measured from, or a model's further tensors (`of` is that model's index).
         path: where the recipe names it.
         given: as the recipe spells it.
+        source: its tensors, as the merge reads them: the folder, or what it is presented as.
+        checkpoint: its folder, open.
         names: prefix map by hand.
         config: its config.json; empty for further tensors.
         pairs: target's name -> its own name.
@@ -36,7 +38,8 @@ class Side:
     role: Role
     path: tuple[str | int, ...]
     given: str
-    source: Checkpoint
+    source: TensorSource
+    checkpoint: Checkpoint
     config: dict[str, Any]
     names: dict[str, str] | None = None
     of: int = -1
@@ -45,7 +48,7 @@ class Side:
     @property
     def folder(self) -> Path:
         """Its folder."""
-        return self.source.folder
+        return self.checkpoint.folder
 
     def input(self, name: str) -> Input:
         """The tensor that belongs to the target's `name`."""
@@ -57,7 +60,11 @@ class Side:
 
     def file(self, name: str) -> Path:
         """The file that holds the tensor that belongs to the target's `name`."""
-        return self.source.file_of(self.pairs[name])
+        return self.place(self.pairs[name])
+
+    def place(self, name: str) -> Path:
+        """The file that holds one of its own tensors; the folder of one that is made of others."""
+        return self.folder if self.source is not self.checkpoint else self.checkpoint.file_of(name)
 
     def text(self) -> dict[str, Any]:
         """The language model's part of the config."""
@@ -82,7 +89,7 @@ def open_sides(recipe: Recipe, method: MergeMethod) -> list[Side]:
         except MixlabError as error:
             mistakes.append(recipe.error(path, str(error), of=given))
             continue
-        sides.append(Side(len(sides), role, path, given, source, {}, names, of))
+        sides.append(Side(len(sides), role, path, given, source, source, {}, names, of))
         try:
             sides[-1].config = {} if role == "extra" else source.config()
             _check_whole(sides[-1])
@@ -99,7 +106,7 @@ def open_sides(recipe: Recipe, method: MergeMethod) -> list[Side]:
 def close_sides(sides: list[Side]) -> None:
     """Close all files."""
     for side in sides:
-        side.source.close()
+        side.checkpoint.close()
 
 
 def find_target(recipe: Recipe, sides: list[Side]) -> Side:
@@ -154,17 +161,20 @@ def pair_sides(recipe: Recipe, sides: list[Side], target: Side) -> None:
 def _wanted(
     recipe: Recipe, method: MergeMethod
 ) -> Iterator[tuple[Role, tuple[str | int, ...], str, str, dict[str, str] | None, int]]:
-    for index, entry in enumerate(recipe.models):
-        names = entry.names or recipe.names
-        yield "model", ("models", index), entry.model, f"model-{index}", names, -1
-    if recipe.base is not None:
-        yield "base", ("base",), recipe.base, "base", recipe.names, -1
+    models = recipe.merged
+    for index, (place, entry) in enumerate(models):
+        yield "model", place, entry.model, f"model-{index}", entry.names or recipe.names, -1
+    if recipe.origin is not None:
+        place, given = recipe.origin
+        names = recipe.names
+        if place == ("reference",) and recipe.reference is not None:
+            names = recipe.reference.names or names
+        yield "base", place, given, "base", names, -1
     if method.extra:
-        for index, entry in enumerate(recipe.models):
-            path = ("models", index, method.extra)
+        for index, (place, entry) in enumerate(models):
             yield (
                 "extra",
-                path,
+                (*place, method.extra),
                 entry.settings[method.extra],
                 f"{method.extra}-{index}",
                 None,

@@ -16,11 +16,13 @@ from mixlab.merge.planning._config import output_config
 from mixlab.merge.planning._decisions import Decisions
 from mixlab.merge.planning._dropping import LACKS
 from mixlab.merge.planning._heads import Heads
+from mixlab.merge.planning._language import align_vocabularies, pair_language
 from mixlab.merge.planning._mistakes import Mistakes
 from mixlab.merge.planning._opening import Side, close_sides, find_target, open_sides, pair_sides
 from mixlab.merge.planning._pairing import part_of
 from mixlab.merge.planning._recipe import Recipe
 from mixlab.merge.planning._side_files import side_files
+from mixlab.merge.planning._token_rows import warnings_of
 from mixlab.merge.planning._tokenizers import compare_tokenizers
 from mixlab.spec import MixlabError
 
@@ -54,13 +56,31 @@ def plan_merge(recipe: Recipe) -> MergePlan:
 
 def _plan(recipe: Recipe, method: MergeMethod, sides: list[Side]) -> MergePlan:
     target = find_target(recipe, sides)
-    pair_sides(recipe, sides, target)
+    mistakes, language, vocabularies = Mistakes(), None, None
+    if recipe.vlm is None:
+        pair_sides(recipe, sides, target)
+    else:
+        language = pair_language(recipe, sides, target)
+        vocabularies = align_vocabularies(sides, target, mistakes)
     heads = Heads.of(target)
-    decisions = Decisions(recipe, method, sides, target, heads)
+    decisions = Decisions(
+        recipe,
+        method,
+        sides,
+        target,
+        heads,
+        language=None if language is None else language.names,
+        vocabularies=vocabularies,
+        mistakes=mistakes,
+    )
     tensors = decisions.all()
-    mistakes, warnings = decisions.mistakes, decisions.warnings
+    warnings = decisions.warnings
     mixed = [tensor for tensor in tensors if tensor.action == "mix"]
-    _check_tokenizers(sides, target, mixed, mistakes, warnings)
+    rows = () if vocabularies is None else vocabularies.report()
+    if vocabularies is None:
+        _check_tokenizers(sides, target, mixed, mistakes, warnings)
+    else:
+        warnings += warnings_of(rows)
     mistakes.stop("recipe and models do not fit")
     if not mixed:
         reasons: dict[str, int] = defaultdict(int)
@@ -82,6 +102,8 @@ def _plan(recipe: Recipe, method: MergeMethod, sides: list[Side]) -> MergePlan:
         recipe=recipe.plain(),
         warnings=tuple(dict.fromkeys(warnings)),
         side_files=side_files(target.folder),
+        facts=() if language is None else (*_alpha(mixed), *language.facts),
+        vocabulary=rows,
     )
 
 
@@ -127,6 +149,18 @@ def _config_differences(sides: list[Side], target: Side) -> list[str]:
     return told
 
 
+def _alpha(mixed: list[TensorPlan]) -> list[str]:
+    values = [one.settings["alpha"] for one in mixed if one.method == "wise_ft"]
+    if not values:
+        return []
+    low, high = min(values), max(values)
+    shown = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    return [
+        f"alpha {shown}: theta = (1 - alpha) * reference + alpha * VLM, so that alpha 1 is the VLM "
+        "untouched and alpha 0 the reference"
+    ]
+
+
 def _zero_vectors(sides: list[Side]) -> list[str]:
     bases = {side.folder.resolve() for side in sides if side.role == "base"}
     return [
@@ -161,8 +195,8 @@ def _probe(recipe: Recipe, method: MergeMethod, mixed: list[TensorPlan]) -> None
     """
     seen: set[tuple[Any, ...]] = set()
     generator = torch.Generator().manual_seed(0)
-    values = torch.rand(2 * len(recipe.models) + 1, 2, 2, generator=generator) + 0.5
-    count = len(recipe.models)
+    count = len(recipe.merged)
+    values = torch.rand(2 * count + 1, 2, 2, generator=generator) + 0.5
     for tensor in mixed:
         key = _hashable(tensor.settings)
         if key in seen:

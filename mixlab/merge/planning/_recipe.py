@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr
 
 from mixlab.merge._method import method_names
 from mixlab.merge.planning._recipe_checks import check_settings, fill_placeholders, places
+from mixlab.merge.planning._roles import Place, base_model, merged_models
 from mixlab.spec import (
     Located,
     Settings,
@@ -69,10 +70,14 @@ class Recipe(Settings):
         method: name of a registered method.
         base: what the method measures from; some methods need one, some have none.
         models: those merged, the base not among them.
+        vlm, reference: a VLM and a language model. The language model inside the VLM is merged
+            with the reference, all else stays the VLM's bit for bit. For a method that measures
+            from a base the reference is the base (unless `base` names another); else the VLM is
+            the first and the reference the second of the models. `models` may add more.
         settings: of the method; a per-model setting given here holds for every model. Any setting
             may be a schedule over layers, modules or names.
         target: the model whose tensors, config and side files the output carries: index among
-            `models`, or "base", or a path as it stands in the recipe.
+            `models`, or "base", or a path as it stands in the recipe. The VLM, where one is given.
         scope: globs over tensor names (the target's, or those of a merged model); what none of
             them fits stays the target's bit for bit. All that the models share, by default.
         names: as in `RecipeModel`, for every model that has none of its own.
@@ -85,7 +90,9 @@ class Recipe(Settings):
 
     method: str
     base: Folder | None = None
-    models: list[Annotated[RecipeModel, BeforeValidator(_entry)]] = Field(min_length=1)
+    models: list[Annotated[RecipeModel, BeforeValidator(_entry)]] = Field(default_factory=list)
+    vlm: Annotated[RecipeModel, BeforeValidator(_entry)] | None = None
+    reference: Annotated[RecipeModel, BeforeValidator(_entry)] | None = None
     settings: dict[str, Any] = Field(default_factory=dict)
     target: int | Folder = 0
     scope: Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)] | None = None
@@ -99,6 +106,16 @@ class Recipe(Settings):
 
     _located: Located = PrivateAttr(default_factory=lambda: Located({}))
     _roles: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def merged(self) -> list[tuple[Place, RecipeModel]]:
+        """All merged models in order, with their places; the VLM and the reference among them."""
+        return merged_models(self)
+
+    @property
+    def origin(self) -> tuple[Place, str] | None:
+        """What the method measures from, and where that stands."""
+        return base_model(self)
 
     def error(self, path: tuple[str | int, ...], message: str, *, of: str = "") -> SpecError:
         """An error that points at `path` of the file that the recipe was read from.

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from mixlab.merge._method import MergeMethod, get_method, method_names, spelled
+from mixlab.merge.planning._roles import Place, check_roles
 from mixlab.spec import MixlabError, SpecError, nearest
 
 if TYPE_CHECKING:
-    from mixlab.merge.planning._recipe import Recipe
+    from mixlab.merge.planning._recipe import Recipe, RecipeModel
 
 
 def check_setting(method: MergeMethod, key: str, value: Any) -> str | None:
@@ -30,16 +31,22 @@ def check_setting(method: MergeMethod, key: str, value: Any) -> str | None:
     return None
 
 
-def places(recipe: Recipe) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def places(recipe: Recipe) -> Iterator[tuple[Place, str]]:
     """Every spot of the recipe that names a folder."""
     if recipe.base is not None:
         yield ("base",), recipe.base
     extra = _extra(recipe)
-    for index, entry in enumerate(recipe.models):
-        yield ("models", index, "model"), entry.model
+    named = [(("vlm",), recipe.vlm), (("reference",), recipe.reference)]
+    entries: list[tuple[Place, RecipeModel | None]] = [
+        *named, *((("models", index), entry) for index, entry in enumerate(recipe.models))
+    ]  # fmt: skip
+    for place, entry in entries:
+        if entry is None:
+            continue
+        yield (*place, "model"), entry.model
         further = entry.settings.get(extra) if extra else None
         if isinstance(further, str):
-            yield ("models", index, extra), further
+            yield (*place, extra), further
 
 
 def _extra(recipe: Recipe) -> str:
@@ -73,6 +80,11 @@ def check_settings(recipe: Recipe) -> Iterator[SpecError]:
     except MixlabError as error:
         yield recipe.error(("method",), str(error))
         return
+    wrong = list(check_roles(recipe))
+    if wrong:
+        yield from wrong
+        return
+    models = recipe.merged
     shared = {spelled(name): field for name, field in method.shared.model_fields.items()}
     each = {spelled(name): field for name, field in method.each.model_fields.items()}
     for key in recipe.settings:
@@ -80,32 +92,32 @@ def check_settings(recipe: Recipe) -> Iterator[SpecError]:
             known = {*shared, *each}
             told = nearest(key, known) or "; it has no settings"
             yield recipe.error(("settings", key), f"{method.name}: unknown setting {key!r}{told}")
-    for index, entry in enumerate(recipe.models):
+    for place, entry in models:
         for key in entry.settings:
             if key in shared:
                 yield recipe.error(
-                    ("models", index, key),
+                    (*place, key),
                     f"{method.name}: {key!r} holds for all models; put it under `settings:`",
                 )
             elif key not in each and key != method.extra:
                 known = {"model", "names", *each, *([method.extra] if method.extra else [])}
                 yield recipe.error(
-                    ("models", index, key),
+                    (*place, key),
                     f"{method.name}: unknown key {key!r}{nearest(key, known)}",
                 )
         if method.extra and not isinstance(entry.settings.get(method.extra), str):
             yield recipe.error(
-                ("models", index),
+                place,
                 f"{method.name}: each model needs `{method.extra}:`, a folder of tensors of the "
                 "same names and shapes",
             )
     for key, field in {**shared, **each}.items():
-        own = key in each and all(key in entry.settings for entry in recipe.models)
+        own = key in each and all(key in entry.settings for _, entry in models)
         if field.is_required() and key not in recipe.settings and not own:
             where = "beside each model" if key in each else "under `settings:`"
             yield recipe.error(("method",), f"{method.name}: {key!r} is missing; give it {where}")
     try:
-        method.check(len(recipe.models), recipe.base is not None)
+        method.check(len(models), recipe.origin is not None)
     except MixlabError as error:
         yield recipe.error(("models",), str(error))
     yield from _values(recipe, method, {*shared, *each})
@@ -115,8 +127,8 @@ def _values(recipe: Recipe, method: MergeMethod, known: set[str]) -> Iterator[Sp
     places: dict[tuple[str | int, ...], Any] = {
         ("settings", key): value for key, value in recipe.settings.items()
     }
-    for index, entry in enumerate(recipe.models):
-        places.update({("models", index, key): value for key, value in entry.settings.items()})
+    for place, entry in recipe.merged:
+        places.update({(*place, key): value for key, value in entry.settings.items()})
     for path, value in places.items():
         key = str(path[-1])
         if key not in known or isinstance(value, list | tuple | dict):

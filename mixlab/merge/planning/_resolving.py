@@ -34,7 +34,7 @@ class SettingsOfTensors:
 
     def __init__(self, recipe: Recipe, method: MergeMethod) -> None:
         self._recipe, self._method = recipe, method
-        self._count = len(recipe.models)
+        self._count = len(recipe.merged)
         each = {spelled(name) for name in method.each.model_fields}
         self._shared = {
             key: self._read(key, ("settings", key), value)
@@ -47,10 +47,10 @@ class SettingsOfTensors:
             if key in recipe.settings:
                 general = self._read(key, ("settings", key), recipe.settings[key])
             self._each[key] = [
-                self._read(key, ("models", index, key), entry.settings[key])
+                self._read(key, (*place, key), entry.settings[key])
                 if key in entry.settings
                 else general
-                for index, entry in enumerate(recipe.models)
+                for place, entry in recipe.merged
             ]
         self._resolved: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._checked: set[tuple[Path_, Any]] = set()

@@ -22,12 +22,9 @@ def compare_tokenizers(target: Path, other: Path) -> tuple[list[str], list[str]]
     Raises:
         MixlabError: a tokenizer file is not valid.
     """
-    files = [_files(folder) for folder in (target, other)]
-    if files[0] and [p.name for p in files[0]] == [p.name for p in files[1]]:
-        pairs = zip(*files, strict=True)
-        if all(a.stat().st_size == b.stat().st_size and _read(a) == _read(b) for a, b in pairs):
-            return [], []
-    mine, its = (_vocabulary(folder) for folder in (target, other))
+    if same_tokenizer(target, other):
+        return [], []
+    mine, its = (read_vocabulary(folder) for folder in (target, other))
     if mine is None or its is None:
         lacking = " and ".join(str(f) for f, v in ((target, mine), (other, its)) if v is None)
         return [], [
@@ -45,11 +42,20 @@ def compare_tokenizers(target: Path, other: Path) -> tuple[list[str], list[str]]
     return [], _differing(mine, its, target, other)
 
 
+def same_tokenizer(target: Path, other: Path) -> bool:
+    """Whether both folders have a tokenizer, in files of the same names and bytes."""
+    files = [_files(folder) for folder in (target, other)]
+    if not files[0] or [p.name for p in files[0]] != [p.name for p in files[1]]:
+        return False
+    pairs = zip(*files, strict=True)
+    return all(a.stat().st_size == b.stat().st_size and _read(a) == _read(b) for a, b in pairs)
+
+
 def _differing(mine: dict[str, int], its: dict[str, int], target: Path, other: Path) -> list[str]:
-    by_row = {row: token for token, row in its.items()}
+    by_row, mine_rows = {row: token for token, row in its.items()}, set(mine.values())
     renamed = [t for t, row in mine.items() if t not in its and row in by_row]
     lone = [t for t in mine if t not in its and mine[t] not in by_row]
-    beyond = [t for t in its if t not in mine and its[t] not in set(mine.values())]
+    beyond = [t for t in its if t not in mine and its[t] not in mine_rows]
     told = []
     if renamed:
         shown = ", ".join(f"{t!r} for {by_row[mine[t]]!r}" for t in renamed[:_SHOWN])
@@ -71,8 +77,15 @@ def _files(folder: Path) -> list[Path]:
     return found[:1] if found and found[0].name == "tokenizer.json" else found
 
 
-def _vocabulary(folder: Path) -> dict[str, int] | None:
-    """Token -> id, from tokenizer.json, else vocab.json and added_tokens.json."""
+def read_vocabulary(folder: Path) -> dict[str, int] | None:
+    """Token -> id, from tokenizer.json, else vocab.json and added_tokens.json.
+
+    Returns:
+        None where the folder has none of these files.
+
+    Raises:
+        MixlabError: a file is damaged, or holds no vocabulary.
+    """
     path = folder / "tokenizer.json"
     try:
         if path.is_file():

@@ -103,6 +103,7 @@ def _card(plan: MergePlan, report: MergeReport) -> Iterator[str]:
         f"{name}: {nan} NaN, {infinite} infinite values"
         for name, (nan, infinite) in report.nonfinite.items()
     ]
+    facts += [*report.facts, *(one.sentence() for one in report.vocabulary)]
     facts += _without_paths(plan, report)
     if facts:
         yield from _section("Notes", [f"- {' '.join(fact.split())}" for fact in facts])

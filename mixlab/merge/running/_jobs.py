@@ -43,7 +43,8 @@ class Task:
 
     Args:
         slots: distinct inputs; `inputs`, `base`, `extras` and `target` index them.
-        mixed: how many elements, from the first on, are mixed; the rest is the target's.
+        mixed: how many elements are mixed, from the first on or those of the plan's picked rows;
+            the rest is the target's.
         compared: whether it is counted how many elements differ from the target's.
     """
 
@@ -73,7 +74,10 @@ class Task:
         if self.mode != "whole":
             return 0
         scratch = len(self.inputs) + (0 if self.kernel else 3)
-        return self.bytes + 4 * self.mixed * scratch
+        gathered = 0
+        if self.plan.picked is not None:
+            gathered = self.mixed * (self.item + sum(slot.item for slot in self.slots))
+        return self.bytes + gathered + 4 * self.mixed * scratch
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,8 @@ def _mix(sources: Sequence[TensorSource], tensor: TensorPlan) -> Task:
     mixed = elements if mixing else 0
     if mixing and tensor.rows is not None:
         mixed = min(tensor.rows, tensor.shape[0]) * math.prod(tensor.shape[1:])
+    elif mixing and tensor.picked is not None:
+        mixed = len(tensor.picked.rows) * math.prod(tensor.shape[1:])
     mixes = (*tensor.inputs, *([tensor.base] if tensor.base else []), *tensor.extras)
     everything = [*(mixes if mixing else ()), *([tensor.target] if tensor.target else [])]
     # The target is read for itself only where something of it is written.
@@ -131,6 +137,8 @@ def _mix(sources: Sequence[TensorSource], tensor: TensorPlan) -> Task:
     for at, (key, one) in enumerate(keys.items()):
         size = math.prod(one.entry.shape)
         used = elements if at == target else mixed
+        if tensor.picked is not None:
+            used = size
         if size < used:
             raise MixlabError(
                 f"{tensor.name}: {one.entry.name} has shape {list(one.entry.shape)}, but "
@@ -148,6 +156,7 @@ def _mix(sources: Sequence[TensorSource], tensor: TensorPlan) -> Task:
         and all(slots[at].dtype in ("F32", "F16", "BF16") for at in mixing_slots)
     )
     parts = all(sources[slot.model].streams(slot.name) for slot in slots)
+    parts = parts and tensor.picked is None
     streams = parts and (not mixing or (fast and kernel is not None and kernel[1] == "element"))
     count = len(tensor.inputs)
     return Task(
@@ -188,15 +197,19 @@ def spread(tasks: Sequence[Task], file_of: Mapping[str, str]) -> list[Job]:
 
 def _check_shape(tensor: TensorPlan, one: Input) -> None:
     found, wanted = one.entry.shape, tensor.shape
-    if tensor.rows is None:
+    if tensor.picked is not None:
+        rows = tensor.picked.of.get(one.model, tensor.picked.rows)
+        within = bool(found) and not (rows.size and int(rows.max()) >= found[0])
+        fits = found[1:] == wanted[1:] and within
+    elif tensor.rows is None:
         fits = found == wanted
     else:
         fits = found[1:] == wanted[1:] and bool(found) and found[0] >= tensor.rows
     if not fits:
-        rows = "" if tensor.rows is None else f", of which {tensor.rows} rows are mixed"
+        told = "" if tensor.rows is None else f", of which {tensor.rows} rows are mixed"
         raise MixlabError(
             f"{tensor.name}: {one.entry.name} of model {one.model} has shape {list(found)}; "
-            f"expected {list(wanted)}{rows}"
+            f"expected {list(wanted)}{told}"
         )
 
 

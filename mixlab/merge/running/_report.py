@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mixlab.merge._plan import VocabularyRows
 from mixlab.store import readable
 
 
@@ -71,6 +72,8 @@ class MergeReport:
         tensors: digest of each tensor of the output.
         warnings: from the plan, one sentence each.
         checks: what a verification found, one sentence each.
+        facts: from the plan, one sentence each.
+        vocabulary: what became of rows that were aligned by token.
     """
 
     out: Path
@@ -91,6 +94,8 @@ class MergeReport:
     tensors: Mapping[str, str] = field(default_factory=dict, repr=False)
     warnings: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
+    vocabulary: tuple[VocabularyRows, ...] = ()
 
     @property
     def share_changed(self) -> float | None:
@@ -112,6 +117,10 @@ class MergeReport:
             },
             "notes": {note: list(names) for note, names in self.notes.items()},
             "warnings": list(self.warnings),
+            "vocabulary": [
+                {**vars(one), "tables": list(one.tables), "assumed": list(one.assumed)}
+                for one in self.vocabulary
+            ],
             "inputs": [vars(one) for one in self.inputs],
             "output": vars(self.output),
             "tensors": dict(self.tensors),
@@ -135,6 +144,8 @@ class MergeReport:
             found.append(f"{note}: {_tensors(len(names))} ({_few(names)})")
         for name, (nan, infinite) in self.nonfinite.items():
             found.append(f"not finite: {name} ({nan} NaN, {infinite} infinite)")
+        found.extend(self.facts)
+        found.extend(one.sentence() for one in self.vocabulary)
         found.extend(f"warning: {text}" for text in self.warnings)
         if self.output.digest:
             found.append(f"digest {self.output.digest}, seed {self.seed}")

@@ -44,6 +44,8 @@ def summarise(
         seed=plan.seed,
         tensors={name: combine_digest({name: one}) for name, one in known.items()},
         warnings=plan.warnings,
+        facts=plan.facts,
+        vocabulary=plan.vocabulary,
     )
 
 

@@ -73,22 +73,35 @@ class Worker:
             raws = [self._all(index, slot, marks, lent) for index, slot in enumerate(task.slots)]
             out = shared.memory.take(task.elements * task.item)
             lent.append(out)
-            middle = task.mixed * task.item
-            mixed = [
-                raw[: task.mixed * slot.item] for raw, slot in zip(raws, task.slots, strict=True)
-            ]
+            picked = plan.picked
+            if picked is None:
+                middle = out[: task.mixed * task.item]
+                mixed = [
+                    raw[: task.mixed * slot.item]
+                    for raw, slot in zip(raws, task.slots, strict=True)
+                ]
+                count = plan.shape[:1] if plan.rows is None else (plan.rows,)
+            else:
+                middle = shared.memory.take(task.mixed * task.item)
+                lent.append(middle)
+                mixed = [
+                    _by_row(raw, slot.shape[0])[picked.of.get(slot.model, picked.rows)].reshape(-1)
+                    for raw, slot in zip(raws, task.slots, strict=True)
+                ]
+                count = (len(picked.rows),)
             if task.method is not None:
-                shape = plan.shape if plan.rows is None else (plan.rows, *plan.shape[1:])
-                mix_into(shared.plan, task, mixed, out[:middle], shape, 0, notes)
+                mix_into(shared.plan, task, mixed, middle, (*count, *plan.shape[1:]), 0, notes)
             if task.mixed < task.elements:
                 assert task.target is not None
-                rest = raws[task.target][mixed[task.target].size :]
-                keep_into(task, rest, out[middle:])
+                begin = 0 if picked is not None else mixed[task.target].size
+                keep_into(task, raws[task.target][begin:], out[middle.size if begin else 0 :])
+            if picked is not None:
+                _by_row(out, plan.shape[0])[picked.rows] = _by_row(middle, len(picked.rows))
             for begin in range(0, out.size, _CHUNK):
                 shared.check()
                 self._write(task, out[begin : begin + _CHUNK], begin, marks)
             if task.compared:
-                self._compare(task, mixed, out[:middle])
+                self._compare(task, mixed, middle)
         finally:
             shared.memory.give(lent)
 
@@ -143,3 +156,8 @@ class Worker:
         if self._buffers[index].size < size:
             self._buffers[index] = np.empty(size, dtype=np.uint8)
         return self._buffers[index]
+
+
+def _by_row(raw: np.ndarray, rows: int) -> np.ndarray:
+    """Bytes of a table as one line a row, a view."""
+    return raw.reshape(rows, -1)
