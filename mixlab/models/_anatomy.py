@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mixlab.models._kin import renamed
 from mixlab.spec import MixlabError
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ _BLOCK = re.compile(r"layers\.(\d+)\.")
 class Anatomy:
     """The language model's place in a model, whose weights may be on the meta device.
 
-    A *backbone name* is a tensor's name in the stand-alone causal LM: `model.` and its name in the
-    decoder, or `lm_head.` and its name in the output head. Blocks are counted as the stand-alone
-    LM counts them.
+    A *backbone name* is a tensor's name in the stand-alone causal LM: as a rule `model.` and its
+    name in the decoder, or `lm_head.` and its name in the output head. Blocks are counted as the
+    stand-alone LM counts them.
 
     Args:
         decoder: path of the module with embeddings, blocks and final norm, without the head.
@@ -42,12 +43,14 @@ class Anatomy:
 
 def text_config(config: PretrainedConfig) -> PretrainedConfig:
     """The language model's part of a config; the config itself for a language model."""
-    return config.get_text_config(decoder=True)
+    found = config.get_text_config(decoder=True)
+    # Our LM around a family's decoder has that family's text config inside its own.
+    return found.family if found.model_type == "mixlab_backbone" else found
 
 
 def is_vlm(model: PreTrainedModel) -> bool:
     """Whether the model has a part beside its language model."""
-    return text_config(model.config) is not model.config
+    return model.config.get_text_config(decoder=True) is not model.config
 
 
 def read_anatomy(model: PreTrainedModel) -> Anatomy:
@@ -59,30 +62,43 @@ def read_anatomy(model: PreTrainedModel) -> Anatomy:
     decoder, head = _decoder(model), _head(model)
     paths = {id(module): path for path, module in model.named_modules()}
     path, head_path = paths[id(decoder)], None if head is None else paths[id(head)]
-    blocks = _blocks(decoder)
+    blocks, text = _blocks(decoder), text_config(model.config)
     place = {block: at for at, block in enumerate(blocks)}
+    stem, top = _stand_alone(model, path, head_path)
     names = {}
     for name in model.state_dict():
         if head_path is not None and name.startswith(f"{head_path}."):
-            names[name] = "lm_head" + name[len(head_path) :]
+            names[name] = top + name[len(head_path) :]
         elif name.startswith(f"{path}."):
             inside = name[len(path) + 1 :]
             block = _BLOCK.match(inside)
             if block is None:
-                names[name] = f"model.{inside}"
+                names[name] = f"{stem}.{inside}"
             elif int(block[1]) in place:
-                names[name] = f"model.layers.{place[int(block[1])]}.{inside[block.end() :]}"
-    tables = {"model.embed_tokens.weight", "lm_head.weight", "lm_head.bias"}
+                inside = renamed(text, inside[block.end() :])
+                names[name] = f"{stem}.layers.{place[int(block[1])]}.{inside}"
+    tables = {f"{stem}.embed_tokens.weight", f"{top}.weight", f"{top}.bias"}
     table = decoder.get_input_embeddings()
     if table is not None:
-        tables |= {f"{p}.weight" for p in _relative(decoder, table)}
+        tables |= {f"{p}.weight" for p in _relative(decoder, table, stem)}
     return Anatomy(
         path, head_path, names, blocks, frozenset(n for n in names.values() if n in tables)
     )
 
 
-def _relative(decoder: Any, table: Any) -> Iterator[str]:
-    yield from (f"model.{path}" for path, module in decoder.named_modules() if module is table)
+def _stand_alone(model: PreTrainedModel, path: str, head: str | None) -> tuple[str, str]:
+    """Where the stand-alone LM has its decoder and its head."""
+    if not is_vlm(model):
+        return path, head or "lm_head"
+    root = (head or "").rpartition(".")[0]
+    if root and path.startswith(f"{root}.") and head is not None:
+        # A whole causal LM stands in the VLM: OPT's decoder is its `model.decoder`.
+        return path[len(root) + 1 :], head[len(root) + 1 :]
+    return "model", "lm_head"
+
+
+def _relative(decoder: Any, table: Any, stem: str) -> Iterator[str]:
+    yield from (f"{stem}.{path}" for path, module in decoder.named_modules() if module is table)
 
 
 def _decoder(model: PreTrainedModel) -> PreTrainedModel:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from mixlab.checkpoint import digest_state, read_header, weight_files
-from mixlab.models._backbone import backbone_state
 from mixlab.models._images import ImageReader
 from mixlab.models._prompt import PromptEncoder
+from mixlab.models.backbone import backbone_state, register
 from mixlab.spec import MixlabError
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ def _local(folder: str | Path) -> Path:
 def _config(path: Path) -> PretrainedConfig:
     from transformers import AutoConfig
 
+    register()
     if not (path / "config.json").is_file():
         raise MixlabError(f"{path}: no config.json; is it a Hugging Face model folder?")
     try:
@@ -129,7 +130,7 @@ def _kind(config: PretrainedConfig, path: Path) -> Literal["lm", "vlm"]:
 
     if config.model_type in auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
         return "vlm"
-    if config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+    if type(config) in auto.MODEL_FOR_CAUSAL_LM_MAPPING:
         return "lm"
     raise MixlabError(
         f"{path}: model type {config.model_type!r} is neither a causal language model nor an "

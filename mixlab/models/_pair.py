@@ -5,32 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mixlab.models._backbone import ROPE_OF_IMAGES, backbone_state, tied, vocabulary_names
+from mixlab.models.backbone import (
+    Difference,
+    backbone_state,
+    compare_configs,
+    tied,
+    vocabulary_names,
+)
 from mixlab.spec import MixlabError
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
     from mixlab.models._loading import LoadedModel
-
-# What changes the function that a decoder computes, under the names of transformers' configs.
-_FIELDS = (
-    "num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads",
-    "num_key_value_heads", "head_dim", "hidden_act", "hidden_activation", "rms_norm_eps",
-    "layer_norm_eps", "sliding_window", "layer_types", "attention_bias", "mlp_bias",
-    "final_logit_softcapping", "attn_logit_softcapping", "query_pre_attn_scalar",
-    "embedding_multiplier", "residual_multiplier", "attention_multiplier", "logits_scaling",
-    "num_experts", "num_local_experts", "num_experts_per_tok",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class PairReport:
-    """A pair that fits: rows of the vocabulary that both have, and those of the VLM alone."""
+    """A pair that fits.
+
+    Args:
+        shared_rows: rows of the vocabulary that both have.
+        vlm_only_rows: rows of the VLM alone.
+        tensors: how many the backbone has.
+        differences: in what the two compute other functions; the VLM's are kept in a merge.
+    """
 
     shared_rows: int
     vlm_only_rows: int
     tensors: int
+    differences: tuple[Difference, ...] = ()
 
 
 def check_pair(
@@ -41,11 +45,12 @@ def check_pair(
     The VLM may have more rows in its vocabulary than the reference (image tokens, padding).
 
     Raises:
-        MixlabError: listing every difference in names, shapes, depth, heads, rope, activation,
-            norm eps, tied head and vocabulary.
+        MixlabError: they can't be merged: names, shapes, depth, heads, activation, tied head or
+            vocabulary differ. It lists these and every difference in function too.
     """
     ours, theirs = _model(vlm), _model(reference)
-    found = _configs(ours.config.get_text_config(decoder=True), theirs.config)
+    differences = compare_configs(ours.config, theirs.config)
+    found = [str(difference) for difference in differences if difference.kind == "size"]
     state, other = backbone_state(ours), backbone_state(theirs)
     rows = vocabulary_names(ours)
     found += [f"tensor {n}: only the backbone has it" for n in sorted(state.keys() - other.keys())]
@@ -61,34 +66,15 @@ def check_pair(
     encoders = getattr(vlm, "encoder", None), getattr(reference, "encoder", None)
     if all(encoders):
         found += _tokens(*encoders, _rows(theirs))
+    functions = tuple(d for d in differences if d.kind == "function")
     if found:
+        found += [str(difference) for difference in functions]
         raise MixlabError(
             f"the backbone of {_name(vlm)} and the reference {_name(reference)} do not match in "
             f"{len(found)} ways:\n  " + "\n  ".join(found) + "\n"
             "Choose the LM that this VLM was built on, or one of its architecture and size."
         )
-    return PairReport(_rows(theirs), _rows(ours) - _rows(theirs), len(state))
-
-
-def _configs(ours: PretrainedConfig, theirs: PretrainedConfig) -> list[str]:
-    found = []
-    for field in _FIELDS:
-        mine, its = getattr(ours, field, None), getattr(theirs, field, None)
-        # A field that one family's config does not have is no difference by itself.
-        if mine is not None and its is not None and mine != its:
-            found.append(f"{field}: backbone {mine}, reference {its}")
-    mine, its = _rope(ours), _rope(theirs)
-    if mine != its:
-        found.append(f"rope: backbone {mine}, reference {its}")
-    return found
-
-
-def _rope(config: PretrainedConfig) -> dict[str, Any]:
-    rope = dict(getattr(config, "rope_parameters", None) or {})
-    kept = {k: v for k, v in rope.items() if k not in ROPE_OF_IMAGES and v is not None}
-    if kept.get("rope_type") == "mrope":
-        kept["rope_type"] = "default"
-    return kept
+    return PairReport(_rows(theirs), _rows(ours) - _rows(theirs), len(state), functions)
 
 
 def _tokens(vlm: Any, reference: Any, rows: int) -> list[str]:

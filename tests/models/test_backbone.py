@@ -72,9 +72,13 @@ def test_a_misfit_is_listed_whole_and_nothing_is_written(vlm):
     assert vlm.weights_digest() == before
 
 
-def test_what_cannot_be_placed_is_refused(reference):
+def test_a_language_model_has_no_backbone_to_take_out(reference):
     with pytest.raises(MixlabError, match="is a language model already"):
         extract_backbone(reference.model)
+
+
+@torch.no_grad()
+def test_names_are_the_stand_alone_lms_where_its_decoder_stands_deeper():
     opt = {
         "model_type": "opt",
         "vocab_size": 100,
@@ -92,8 +96,9 @@ def test_what_cannot_be_placed_is_refused(reference):
         "intermediate_size": 32,
         "encoder_hidden_size": 32,
     }
-    blip = hf.Blip2ForConditionalGeneration(
-        hf.Blip2Config(text_config=opt, vision_config=SIGLIP, qformer_config=qformer)
-    )
-    with pytest.raises(MixlabError, match="is not the text model"):
-        extract_backbone(blip)
+    config = hf.Blip2Config(text_config=opt, vision_config=SIGLIP, qformer_config=qformer)
+    blip = hf.Blip2ForConditionalGeneration(config).eval()
+    lm = extract_backbone(blip)
+    assert "model.decoder.layers.0.fc1.weight" in backbone_state(blip)
+    ids = torch.randint(10, 90, (2, 9))
+    assert torch.equal(lm(input_ids=ids).logits, blip.language_model(input_ids=ids).logits)
