@@ -1,7 +1,7 @@
 """Tiny random VLMs of the families of transformers, each with its natural reference."""
 
 from tiny_vlms import _gemma, _generic, _glm, _idefics, _llava, _meta, _molmo, _more, _qwen
-from tiny_vlms._family import Family, build
+from tiny_vlms._family import VOCABULARY, Family, build
 from tiny_vlms._folders import words, write_model, write_reference, write_state, write_vlm
 from tiny_vlms._timm import TOWERLESS, Towerless
 
@@ -17,6 +17,7 @@ __all__ = [
     "FAMILIES",
     "GENERIC",
     "TOWERLESS",
+    "VOCABULARY",
     "Family",
     "Towerless",
     "build",
