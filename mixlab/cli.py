@@ -25,8 +25,10 @@ app = typer.Typer(
 )
 testbed = typer.Typer(help="A small world with known truth, built here.", no_args_is_help=True)
 mix = typer.Typer(help="Data mixes.", no_args_is_help=True)
+backbone = typer.Typer(help="The language model inside a VLM.", no_args_is_help=True)
 app.add_typer(testbed, name="testbed")
 app.add_typer(mix, name="mix")
+app.add_typer(backbone, name="backbone")
 
 
 @app.command()
@@ -374,6 +376,98 @@ def show(
     typer.echo(
         show_mix(file, overrides=set_ or [], pair=pair, steps=steps, tokens=tokens, seed=seed)
     )
+
+
+@backbone.command()
+def extract(
+    vlm: Annotated[str, typer.Argument(help="The VLM's folder.")],
+    out: Annotated[Path, typer.Argument(help="The language model's folder, a new one.")],
+    reference: Annotated[
+        str | None, typer.Option(help="A language model's folder: written in its class.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done; write nothing.")
+    ] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Then compare all tensors again; load it.")
+    ] = False,
+    threads: Annotated[int | None, typer.Option(help="[one a core, at most 8]")] = None,
+    max_shard_size: Annotated[
+        str | None, typer.Option(help="Of output files, such as 5GB [5GB].")
+    ] = None,
+    allow_nonfinite: Annotated[
+        bool, typer.Option("--allow-nonfinite", help="Count NaN and infinity; do not stop.")
+    ] = False,
+) -> None:
+    """Write the language model inside a VLM as a stand-alone one, with its own embeddings.
+
+    Example: mixlab backbone extract models/my-vlm models/my-vlm-backbone
+    """
+    with _kept_for_good():
+        from mixlab.merge import MergeDisplay, extract_checkpoint, preview_backbone
+
+    if dry_run:
+        typer.echo(preview_backbone(vlm, out, reference=reference))
+        return
+    with MergeDisplay() as display, _interruptible(f"nothing was written to {out}"):
+        result = extract_checkpoint(
+            vlm,
+            out,
+            reference=reference,
+            threads=threads,
+            max_shard_size=max_shard_size,
+            progress=display,
+            allow_nonfinite=allow_nonfinite,
+            check="all" if verify else None,
+        )
+    typer.echo("\n".join(result.lines()))
+
+
+@backbone.command()
+def splice(
+    vlm: Annotated[str, typer.Argument(help="The VLM's folder.")],
+    lm: Annotated[str, typer.Argument(help="The language model that is put into it.")],
+    out: Annotated[Path, typer.Argument(help="The new VLM's folder.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done; write nothing.")
+    ] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Then compare all tensors again; load it.")
+    ] = False,
+    threads: Annotated[int | None, typer.Option(help="[one a core, at most 8]")] = None,
+    max_shard_size: Annotated[
+        str | None, typer.Option(help="Of output files, such as 5GB [files as the VLM's].")
+    ] = None,
+    link: Annotated[
+        bool, typer.Option("--link", help="Hard-link unchanged files (an edit of one edits both).")
+    ] = False,
+    allow_nonfinite: Annotated[
+        bool, typer.Option("--allow-nonfinite", help="Count NaN and infinity; do not stop.")
+    ] = False,
+) -> None:
+    """Write a VLM with another language model in the place of its own; all else stays.
+
+    Example: mixlab backbone splice models/my-vlm models/tuned-backbone models/my-vlm-2
+    """
+    with _kept_for_good():
+        from mixlab.merge import MergeDisplay, preview_backbone, splice_checkpoint
+
+    if dry_run:
+        typer.echo(preview_backbone(vlm, out, lm=lm))
+        return
+    with MergeDisplay() as display, _interruptible(f"nothing was written to {out}"):
+        result = splice_checkpoint(
+            vlm,
+            lm,
+            out,
+            threads=threads,
+            max_shard_size=max_shard_size,
+            progress=display,
+            allow_nonfinite=allow_nonfinite,
+            link=link,
+            check="all" if verify else None,
+        )
+    typer.echo("\n".join(result.lines()))
 
 
 def main() -> None:

@@ -14,6 +14,11 @@ from mixlab.merge._method import (
 )
 from mixlab.merge._plan import Input, MergePlan, TensorPlan
 from mixlab.merge._verifying import verify_merge
+from mixlab.merge.backbone._checkpoints import (
+    extract_checkpoint,
+    preview_backbone,
+    splice_checkpoint,
+)
 from mixlab.merge.display._cost import MergeCost, plan_cost
 from mixlab.merge.display._listing import list_merges
 from mixlab.merge.display._progress import MergeDisplay
@@ -90,6 +95,7 @@ __all__ = [
     "della",
     "della_linear",
     "execute",
+    "extract_checkpoint",
     "fisher",
     "get_method",
     "greedy_soup",
@@ -115,12 +121,14 @@ __all__ = [
     "permuted_direction",
     "plan_cost",
     "plan_merge",
+    "preview_backbone",
     "preview_merge",
     "ram",
     "ramplus_tl",
     "random_direction",
     "sce",
     "slerp",
+    "splice_checkpoint",
     "star",
     "task_arithmetic",
     "ties",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mixlab.merge._plan import MergePlan
+from mixlab.merge.backbone._asked import is_backbone, moved, plan_backbone
 from mixlab.merge.running._output import check_out, check_room_of_stages
 from mixlab.spec import MixlabError
 
@@ -46,11 +47,7 @@ class Asked:
             with plan_mergekit(self.recipe, self.overrides, seed=self.seed or 0) as stages:
                 yield stages[-1].plan
             return
-        from mixlab.merge.planning._planning import plan_merge
-        from mixlab.merge.planning._recipe import load_recipe
-
-        overrides = [*self.overrides, *([] if self.seed is None else [f"seed={self.seed}"])]
-        plan = plan_merge(load_recipe(self.recipe, models=self.models, overrides=overrides))
+        plan = self._plan()
         try:
             yield plan
         finally:
@@ -81,6 +78,15 @@ class Asked:
             return run_mergekit(self.recipe, out, run, self.overrides, seed=self.seed or 0)
         with self.plan() as plan:
             return run(plan, out)
+
+    def _plan(self) -> MergePlan:
+        if isinstance(self.recipe, Mapping) and is_backbone(self.recipe):
+            return plan_backbone(moved(self.recipe, self.models))
+        from mixlab.merge.planning._planning import plan_merge
+        from mixlab.merge.planning._recipe import load_recipe
+
+        overrides = [*self.overrides, *([] if self.seed is None else [f"seed={self.seed}"])]
+        return plan_merge(load_recipe(self.recipe, models=self.models, overrides=overrides))
 
     def _mergekit(self) -> bool:
         if not isinstance(self.recipe, Mapping) and not Path(self.recipe).is_file():

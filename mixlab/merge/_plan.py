@@ -88,7 +88,9 @@ class TensorPlan:
             `model` counts among the plan's sources like any other.
         method, settings: a registered method's name, and settings resolved by
             `MergeMethod.settings` for this tensor.
-        rows: of the first axis, how many are mixed (None: all).
+        rows: of the first axis, how many are mixed (None: all). Of a kept tensor: how many of the
+            `target`'s first rows are copied.
+        rest: of a kept tensor, what the rows from `rows` on are copied from.
         picked: which rows are mixed where they are not the first ones in all models; `rows` is
             then None.
         layer, layers: block index, if the tensor stands in a block, and their number.
@@ -109,6 +111,7 @@ class TensorPlan:
     layers: int = 0
     extras: tuple[Input, ...] = ()
     picked: PickedRows | None = field(default=None, compare=False)
+    rest: Input | None = None
 
 
 @dataclass(frozen=True)

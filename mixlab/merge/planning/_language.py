@@ -58,4 +58,4 @@ def _in_language(name: str, prefix: str | None) -> bool:
 
 
 def _is_lm(side: Side) -> bool:
-    return side.text() is side.config
+    return side.text() == side.config

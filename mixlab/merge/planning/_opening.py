@@ -13,6 +13,7 @@ from mixlab.merge._plan import Input
 from mixlab.merge.planning._folders import model_folder
 from mixlab.merge.planning._pairing import pair_names
 from mixlab.merge.planning._recipe import Recipe
+from mixlab.merge.planning._whole import check_whole, text_part
 from mixlab.spec import MixlabError, SpecError, nearest
 
 Role = Literal["model", "base", "extra"]
@@ -68,8 +69,7 @@ class Side:
 
     def text(self) -> dict[str, Any]:
         """The language model's part of the config."""
-        inner = (self.config.get(key) for key in ("text_config", "llm_config", "language_config"))
-        return next((part for part in inner if isinstance(part, dict)), self.config)
+        return text_part(self.config)
 
 
 def open_sides(recipe: Recipe, method: MergeMethod) -> list[Side]:
@@ -92,7 +92,7 @@ def open_sides(recipe: Recipe, method: MergeMethod) -> list[Side]:
         sides.append(Side(len(sides), role, path, given, source, source, {}, names, of))
         try:
             sides[-1].config = {} if role == "extra" else source.config()
-            _check_whole(sides[-1])
+            check_whole(sides[-1].folder, sides[-1].config)
         except MixlabError as error:
             mistakes.append(recipe.error(path, str(error), of=given))
     if mistakes:
@@ -180,19 +180,3 @@ def _wanted(
                 None,
                 index,
             )
-
-
-def _check_whole(side: Side) -> None:
-    quantised = [
-        part["quantization_config"]
-        for part in (side.config, side.text())
-        if part.get("quantization_config")
-    ]
-    if quantised:
-        about = quantised[0]
-        how = about.get("quant_method", "") if isinstance(about, dict) else ""
-        raise MixlabError(
-            f"{side.folder / 'config.json'}: the weights are quantised"
-            f"{f' ({how})' if how else ''} and cannot be averaged; give the unquantised model, or "
-            "load it with transformers, call model.dequantize() and save_pretrained()"
-        )

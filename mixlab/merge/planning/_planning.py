@@ -13,6 +13,7 @@ from mixlab.checkpoint import tensor_place
 from mixlab.merge._method import Context, MergeMethod, get_method
 from mixlab.merge._plan import MergePlan, TensorPlan
 from mixlab.merge.planning._config import output_config
+from mixlab.merge.planning._configs import compare_sides, config_differences
 from mixlab.merge.planning._decisions import Decisions
 from mixlab.merge.planning._dropping import LACKS
 from mixlab.merge.planning._heads import Heads
@@ -25,12 +26,6 @@ from mixlab.merge.planning._side_files import side_files
 from mixlab.merge.planning._token_rows import warnings_of
 from mixlab.merge.planning._tokenizers import compare_tokenizers
 from mixlab.spec import MixlabError
-
-# What two models of one shape may still disagree about.
-_CONFIG_KEYS = (
-    "model_type", "num_attention_heads", "num_key_value_heads", "head_dim", "hidden_act",
-    "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters", "sliding_window",
-)  # fmt: skip
 
 
 def plan_merge(recipe: Recipe) -> MergePlan:
@@ -56,10 +51,13 @@ def plan_merge(recipe: Recipe) -> MergePlan:
 
 def _plan(recipe: Recipe, method: MergeMethod, sides: list[Side]) -> MergePlan:
     target = find_target(recipe, sides)
-    mistakes, language, vocabularies = Mistakes(), None, None
+    mistakes, language, vocabularies, told = Mistakes(), None, None, list[str]()
     if recipe.vlm is None:
         pair_sides(recipe, sides, target)
+        told += config_differences(sides, target)
     else:
+        told += compare_sides(sides, target, mistakes)
+        mistakes.stop("the models do not fit")
         language = pair_language(recipe, sides, target)
         vocabularies = align_vocabularies(sides, target, mistakes)
     heads = Heads.of(target)
@@ -89,7 +87,7 @@ def _plan(recipe: Recipe, method: MergeMethod, sides: list[Side]) -> MergePlan:
         why = "; ".join(f"{count} tensors kept: {because}" for because, count in reasons.items())
         raise MixlabError(f"nothing would be merged ({why}); widen `scope:` or the schedules")
     _probe(recipe, method, mixed)
-    warnings += _config_differences(sides, target)
+    warnings += told
     warnings += _zero_vectors(sides)
     warnings += _lost(sides, tensors)
     return MergePlan(
@@ -131,22 +129,6 @@ def _check_tokenizers(
                     f"{table.name}: {side.folder} has {its} rows, the target {rows}; the "
                     f"{its - rows} beyond take no part"
                 )
-
-
-def _config_differences(sides: list[Side], target: Side) -> list[str]:
-    told = []
-    for side in sides:
-        if side is target or side.role == "extra":
-            continue
-        mine, its = target.text(), side.text()
-        differing = [k for k in _CONFIG_KEYS if k in mine and k in its and mine[k] != its[k]]
-        if differing:
-            shown = ", ".join(f"{k} {mine[k]!r:.60} and {its[k]!r:.60}" for k in differing)
-            told.append(
-                f"the configs of {target.folder} and {side.folder} differ: {shown}; the output "
-                "takes the target's"
-            )
-    return told
 
 
 def _alpha(mixed: list[TensorPlan]) -> list[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from mixlab.checkpoint import TensorSource, item_size
+from mixlab.checkpoint import TensorSource, item_size, tensor_size
 from mixlab.merge._method import MergeMethod, get_method
 from mixlab.merge._plan import Input, MergePlan, TensorPlan
 from mixlab.merge.running._finite import is_floating
@@ -44,7 +44,7 @@ class Task:
     Args:
         slots: distinct inputs; `inputs`, `base`, `extras` and `target` index them.
         mixed: how many elements are mixed, from the first on or those of the plan's picked rows;
-            the rest is the target's.
+            the rest is the target's. Without a method they are the first slot's.
         compared: whether it is counted how many elements differ from the target's.
     """
 
@@ -98,6 +98,8 @@ def make_task(plan: MergePlan, tensor: TensorPlan) -> Task:
     """
     if tensor.action == "keep" and tensor.target is not None:
         _check_shape(tensor, tensor.target)
+        if tensor.rest is not None:
+            return _stitch(plan.sources, tensor, tensor.target, tensor.rest)
         if tensor.target.entry.dtype == tensor.dtype:
             if plan.sources[tensor.target.model].streams(tensor.target.entry.name):
                 return _copy(tensor, tensor.target)
@@ -112,9 +114,27 @@ def make_task(plan: MergePlan, tensor: TensorPlan) -> Task:
 
 
 def _copy(tensor: TensorPlan, target: Input) -> Task:
-    size = target.entry.stop - target.entry.start
-    slot = Slot(target.model, target.entry.name, tensor.dtype, target.entry.shape, 1, size, size)
+    held = tensor_size(target.entry.dtype, target.entry.shape)
+    size = tensor_size(tensor.dtype, tensor.shape)
+    slot = Slot(target.model, target.entry.name, tensor.dtype, target.entry.shape, 1, held, size)
     return Task(tensor, "copy", (slot,), (), None, (), 0, 1, size, 0, False, None, False)
+
+
+def _stitch(sources: Sequence[TensorSource], tensor: TensorPlan, one: Input, rest: Input) -> Task:
+    """The first rows of one tensor, the others of another."""
+    assert tensor.rows is not None
+    _check_shape(replace(tensor, rows=None), rest)
+    elements, inner = math.prod(tensor.shape), math.prod(tensor.shape[1:])
+    slots = tuple(
+        Slot(at.model, at.entry.name, at.entry.dtype, at.entry.shape, item_size(at.entry.dtype),
+             math.prod(at.entry.shape), used)
+        for at, used in ((one, tensor.rows * inner), (rest, elements))
+    )  # fmt: skip
+    streams = all(sources[slot.model].streams(slot.name) for slot in slots)
+    return Task(
+        tensor, "stream" if streams else "whole", slots, (), None, (), 1, item_size(tensor.dtype),
+        elements, tensor.rows * inner, False, None, False,
+    )  # fmt: skip
 
 
 def _mix(sources: Sequence[TensorSource], tensor: TensorPlan) -> Task:

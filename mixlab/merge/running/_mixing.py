@@ -76,10 +76,10 @@ def mix_into(
     out.copy_(result)
 
 
-def keep_into(task: Task, raw: np.ndarray, raw_out: np.ndarray) -> None:
-    """Write the target's values, rounded where the output has another dtype."""
-    assert task.target is not None
-    dtype = task.slots[task.target].dtype
+def keep_into(task: Task, slot: int | None, raw: np.ndarray, raw_out: np.ndarray) -> None:
+    """Write the values of one slot, rounded where the output has another dtype."""
+    assert slot is not None
+    dtype = task.slots[slot].dtype
     if dtype == task.plan.dtype:
         raw_out[:] = raw
         return

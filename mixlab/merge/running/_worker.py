@@ -56,11 +56,12 @@ class Worker:
             out = raws[0]
             if task.mode != "copy":
                 out = self._buffer(len(raws), step * widest)[: (stop - at) * task.item]
-                if mixing:
+                if mixing and task.method is not None:
                     mix_into(shared.plan, task, raws, out, (stop - at,), at, notes)
                 else:
-                    assert task.target is not None
-                    keep_into(task, raws[task.target], out)
+                    kept = 0 if mixing else task.target
+                    assert kept is not None
+                    keep_into(task, kept, raws[kept], out)
             self._write(task, out, at * task.item, marks)
             if mixing and task.compared:
                 self._compare(task, raws, out)
@@ -91,10 +92,14 @@ class Worker:
                 count = (len(picked.rows),)
             if task.method is not None:
                 mix_into(shared.plan, task, mixed, middle, (*count, *plan.shape[1:]), 0, notes)
+            elif task.mixed:
+                keep_into(task, 0, mixed[0], middle)
             if task.mixed < task.elements:
                 assert task.target is not None
                 begin = 0 if picked is not None else mixed[task.target].size
-                keep_into(task, raws[task.target][begin:], out[middle.size if begin else 0 :])
+                keep_into(
+                    task, task.target, raws[task.target][begin:], out[middle.size if begin else 0 :]
+                )
             if picked is not None:
                 _by_row(out, plan.shape[0])[picked.rows] = _by_row(middle, len(picked.rows))
             for begin in range(0, out.size, _CHUNK):
