@@ -23,8 +23,15 @@ def effective_format(values: torch.Tensor, dtype: str) -> str:
 
 
 def spacing(values: torch.Tensor, form: str) -> torch.Tensor:
-    """Distance to the next number of the format, for each value; of the values' dtype."""
+    """Distance to the next number of the format, for each value.
+
+    Args:
+        values: float32 or float64, contiguous; the answer has that dtype.
+        form: as `effective_format` gives it.
+    """
     bits, lowest = _FORMATS[form]
-    exponent = torch.frexp(values).exponent.clamp_(min=lowest).masked_fill_(values == 0, lowest)
-    exponent -= bits
-    return torch.ldexp(torch.ones_like(values), exponent)
+    # The exponent's bits alone are the largest power of two that is not above the value.
+    wide = values.dtype == torch.float64
+    whole, mask = (torch.int64, 0x7FF << 52) if wide else (torch.int32, 0xFF << 23)
+    power = (values.view(whole) & mask).view(values.dtype)
+    return power.mul_(2.0 ** (1 - bits)).clamp_(min=2.0 ** (lowest - bits))

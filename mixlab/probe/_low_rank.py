@@ -10,14 +10,17 @@ import torch
 
 from mixlab.checkpoint import TensorSource
 from mixlab.probe._grid import effective_format, spacing
-from mixlab.probe._reading import parts, read_float
+from mixlab.probe._reading import PART, parts, read_float
 
 # LoRA is trained with ranks up to 256, mostly 8 to 128.
 _LARGEST, _FIRST, _SHOWN = 160, 24, 8
 # Of the energy, what a first look must catch for a second to be worth its time.
 _PROMISING = 0.04
+# How far above noise's largest singular value a direction must stand.
+_EDGE = 1.5
+_ROUNDS, _BLOCK = 1, 256
 # Matrices up to this size are worked on in float64, for checkpoints stored in float32.
-_SMALL = 1 << 22
+_SMALL = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -60,29 +63,38 @@ def measure_low_rank(
     """
     dtype = torch.float64 if shape[0] * shape[1] <= _SMALL else torch.float32
     change, energies = _difference(vlm, name, reference, its, shape, dtype)
-    total = float(_energy(change))
+    total = float(_energy(change, change[:, :0]))
     top = max(1, min(_LARGEST, min(shape) // 4))
-    basis, values = _sketch(change, min(_FIRST, top), 0, name)
-    caught = float((values.double() ** 2).sum()) / total
-    if top > _FIRST and caught < _PROMISING:
-        basis, values = _sketch(change, min(_FIRST, top), 2, name)
+    basis, values = _sketch(change, min(_FIRST, top), name)
+    if top > _FIRST and float((values.double() ** 2).sum()) / total < _PROMISING:
         return LowRank(_share(values, total), None)
-    basis, values = _sketch(change, top, 2, name)
+    basis, values = _sketch(change, top, name)
     share = _share(values, total)
     # Below the spacing a change is zero or a whole step, and no rank can be told.
     if total < 4 * sum(energies):
         return LowRank(share, None)
-    rest = basis.T @ change
-    left, _, _ = torch.linalg.svd(rest, full_matrices=False)
-    basis = basis @ left
-    beyond = float(_energy(change - basis @ (basis.T @ change)))
-    for rank in range(1, top + 1):
-        tail = beyond + float((values[rank:].double() ** 2).sum())
-        if tail <= noise_limit * sum(energies) * _free(rank, shape):
-            kept = basis[:, :rank]
-            change -= kept @ (kept.T @ change)
-            return _weigh(change, vlm, name, reference, its, share, rank, energies)
-    return LowRank(share, None)
+    beyond = float(_energy(change, basis))
+    rank = _count(values, top, beyond, shape)
+    tail = beyond + float((values[rank:].double() ** 2).sum())
+    if not 0 < rank <= top or tail > noise_limit * sum(energies) * _free(rank, shape):
+        return LowRank(share, None)
+    # A part is enough to tell who was rounded.
+    rows = min(shape[0], max(1, PART // shape[1]))
+    kept = basis[:, :rank]
+    rest = change[:rows] - kept[:rows] @ (kept.T @ change)
+    means = energies[0] / change.numel(), energies[1] / change.numel()
+    return _weigh(rest, vlm, name, reference, its, LowRank(share, rank), means, _free(rank, shape))
+
+
+def _count(values: torch.Tensor, top: int, beyond: float, shape: tuple[int, int]) -> int:
+    """Directions that stand out of noise of the energy beyond all of them.
+
+    The largest singular value of noise is sigma (sqrt(m) + sqrt(n)) (Geman 1980).
+    """
+    rows, columns = shape
+    deviation = (beyond / (rows * columns * _free(len(values), shape))) ** 0.5
+    edge = _EDGE * deviation * (rows**0.5 + columns**0.5)
+    return int((values > edge).sum())
 
 
 def _difference(
@@ -94,13 +106,13 @@ def _difference(
     energies = [0.0, 0.0]
     for start, count in parts(change.numel()):
         v, r = read_float(vlm, name, start, count), read_float(reference, its, start, count)
-        change[start : start + count] = v.to(dtype) - r.to(dtype)
-        for at, spaces in enumerate(_spaces(v, r, vlm, name, reference, its)):
-            energies[at] += float((spaces**2).sum()) / 12
+        torch.sub(v.to(dtype), r.to(dtype), out=change[start : start + count])
+        for at, variance in enumerate(_variances(v, r, vlm, name, reference, its)):
+            energies[at] += float(variance.sum())
     return change.view(shape), (energies[0], energies[1])
 
 
-def _spaces(
+def _variances(
     v: torch.Tensor,
     r: torch.Tensor,
     vlm: TensorSource,
@@ -108,23 +120,24 @@ def _spaces(
     reference: TensorSource,
     its: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    one = spacing(v, effective_format(v, vlm.entries[name].dtype)).double()
-    two = spacing(r, effective_format(r, reference.entries[its].dtype)).double()
-    return one, two
+    """Of each element's rounding in V and in R: spacing^2 / 12."""
+    one = spacing(v, effective_format(v, vlm.entries[name].dtype))
+    two = spacing(r, effective_format(r, reference.entries[its].dtype))
+    return one.double().square_().div_(12), two.double().square_().div_(12)
 
 
-def _sketch(
-    change: torch.Tensor, rank: int, rounds: int, name: str
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Orthonormal columns that span the strongest directions, and singular values within them."""
+def _sketch(change: torch.Tensor, rank: int, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """The strongest directions on the left, orthonormal, and their singular values."""
     generator = torch.Generator().manual_seed(crc32(name.encode()))
     wide = min(rank + 8, *change.shape)
     seed = torch.randn(change.shape[1], wide, generator=generator, dtype=change.dtype)
     basis = torch.linalg.qr(change @ seed)[0]
-    for _ in range(rounds):
-        basis = torch.linalg.qr(change.T @ basis)[0]
-        basis = torch.linalg.qr(change @ basis)[0]
-    return basis, torch.linalg.svdvals(basis.T @ change)
+    for _ in range(_ROUNDS):
+        basis = torch.linalg.qr(change @ torch.linalg.qr(change.T @ basis)[0])[0]
+    # The small factor's Gram matrix would lose the weak directions; its QR does not.
+    small = torch.linalg.qr((basis.T @ change).T, mode="r")[1].T
+    left, values, _ = torch.linalg.svd(small)
+    return basis @ left, values
 
 
 def _weigh(
@@ -133,36 +146,39 @@ def _weigh(
     name: str,
     reference: TensorSource,
     its: str,
-    share: float,
-    rank: int,
-    energies: tuple[float, float],
+    found: LowRank,
+    means: tuple[float, float],
+    free: float,
 ) -> LowRank:
     """Hold what stands beyond the rank against one rounding of V, of R, and of both.
 
     The fit of the rank takes up a share of the noise and spreads another over all elements.
+
+    Args:
+        rest: the first rows of what the rank does not explain.
+        means: of the variances of V's and of R's rounding.
+        free: share of noise that the fit leaves.
     """
-    free = _free(rank, (rest.shape[0], rest.shape[1]))
-    flat, energy = rest.reshape(-1), 0.0
-    spread = [e / flat.numel() * (free - free**2) for e in (*energies, sum(energies))]
-    expected, scores = torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
-    for start, count in parts(flat.numel()):
-        v, r = read_float(vlm, name, start, count), read_float(reference, its, start, count)
-        one, two = (s**2 / 12 for s in _spaces(v, r, vlm, name, reference, its))
-        square = flat[start : start + count].double() ** 2
-        energy += float(square.sum())
-        for at, own in enumerate((one, two, one + two)):
-            variance = own * free**2 + spread[at]
-            expected[at] += variance.sum()
-            scores[at] -= 0.5 * (variance.log() + square / variance).sum()
-    fits, odds = (energy / expected).tolist(), scores.tolist()
+    count = rest.numel()
+    v, r = read_float(vlm, name, 0, count), read_float(reference, its, 0, count)
+    one, two = _variances(v, r, vlm, name, reference, its)
+    square = rest.reshape(-1).double() ** 2
+    fits, scores = [], []
+    for own, mean in ((one, means[0]), (two, means[1]), (one + two, sum(means))):
+        variance = own * free**2 + mean * (free - free**2)
+        fits.append(float(square.sum() / variance.sum()))
+        scores.append(-0.5 * float((variance.log() + square / variance).sum()))
     return LowRank(
-        share, rank, flat.numel(), (fits[0], fits[1], fits[2]), (odds[0], odds[1], odds[2])
-    )
+        found.share, found.rank, count, (fits[0], fits[1], fits[2]),
+        (scores[0], scores[1], scores[2]),
+    )  # fmt: skip
 
 
-def _energy(matrix: torch.Tensor) -> torch.Tensor:
-    # One row block at a time in float64: a float32 sum over a hundred million loses digits.
-    return torch.stack([(part.double() ** 2).sum() for part in matrix.split(256)]).sum()
+def _energy(change: torch.Tensor, basis: torch.Tensor) -> torch.Tensor:
+    """Energy beyond the basis; row blocks are added in float64, or digits would be lost."""
+    inside = basis.T @ change
+    blocks = zip(change.split(_BLOCK), basis.split(_BLOCK), strict=True)
+    return torch.stack([((c - b @ inside) ** 2).sum().double() for c, b in blocks]).sum()
 
 
 def _share(values: torch.Tensor, total: float) -> float:

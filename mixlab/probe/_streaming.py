@@ -102,7 +102,7 @@ def add_values(
     if form == other:
         sums.near[at] += int(equal.sum())
         return
-    a, b = spacing(mine, form).double(), spacing(its, other).double()
-    sums.near[at] += int((difference.abs() <= (a + b) * (0.5 * _SLACK)).sum())
+    a, b = spacing(mine, form), spacing(its, other)
+    sums.near[at] += int((difference.abs() <= (a + b).double() * (0.5 * _SLACK)).sum())
     sums.finer[at] += int((a < b).sum()) - int((a > b).sum())
-    sums.grid[at] += float((torch.maximum(a, b) ** 2).sum() / 12)
+    sums.grid[at] += float((torch.maximum(a, b).double() ** 2).sum() / 12)

@@ -79,7 +79,7 @@ def compare_weights(
     vlm: str | Path,
     references: Sequence[str | Path],
     *,
-    spectra: int = 64,
+    spectra: int = 32,
     thresholds: Thresholds | None = None,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Comparison:

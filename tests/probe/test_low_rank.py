@@ -56,6 +56,20 @@ def test_who_was_rounded(tmp_path: Path, dtype: torch.dtype, rank: int) -> None:
     assert found.fits[0] > 1.7
 
 
+@pytest.mark.parametrize("rank", [3, 23])
+def test_equal_strengths_are_all_counted(tmp_path: Path, rank: int) -> None:
+    """One direction too few would leave as much energy as a second rounding."""
+    base = _base(torch.bfloat16)
+    left, right = (
+        torch.linalg.qr(torch.randn(n, rank, generator=torch.Generator().manual_seed(n)))[0]
+        for n in SHAPE
+    )
+    tuned = (base.double() + 0.15 * left.double() @ right.double().T).to(torch.bfloat16)
+    found = _measure(tmp_path, tuned, base)
+    assert found.rank == rank
+    assert max(range(3), key=lambda h: found.scores[h]) == 0
+
+
 def test_a_full_change_has_no_low_rank(tmp_path: Path) -> None:
     base = _base(torch.float32)
     change = 1e-2 * torch.randn(SHAPE, generator=torch.Generator().manual_seed(3))
