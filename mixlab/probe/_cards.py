@@ -39,8 +39,9 @@ class Card:
 def read_card(folder: Path, config: Mapping[str, Any]) -> Card:
     """Card, config and chat template of a folder; what is missing or damaged says nothing."""
     about = _front_matter(folder / "README.md")
-    bases = about.get("base_model") or ()
-    bases = (bases,) if isinstance(bases, str) else tuple(b for b in bases if isinstance(b, str))
+    given = about.get("base_model")
+    listed = given if isinstance(given, list) else [given]
+    bases = tuple(base for base in listed if isinstance(base, str))
     licence = about.get("license")
     own = [folder.resolve().name, config.get("_name_or_path"), *_snapshot(folder)]
     names = frozenset(_plain(n) for n in own if isinstance(n, str) and n)

@@ -54,16 +54,23 @@ class Opened:
     """A VLM and its references, opened.
 
     Args:
-        folders, sources, configs: the VLM's first.
+        folders, checkpoints, configs: the VLM's first.
+        sources: their backbones, each under the checkpoint's own names.
         vlm: for each, whether it has parts beside a language model.
         tensors: of the backbone, in the order of the VLM's file.
     """
 
     folders: tuple[Path, ...]
+    checkpoints: tuple[Checkpoint, ...]
     sources: tuple[TensorSource, ...]
     configs: tuple[dict[str, Any], ...]
     vlm: tuple[bool, ...]
     tensors: tuple[Tensor, ...]
+
+    def close(self) -> None:
+        """Close the files; names and shapes stay known."""
+        for checkpoint in self.checkpoints:
+            checkpoint.close()
 
 
 def open_models(vlm: str | Path, references: Sequence[str | Path]) -> Opened:
@@ -76,7 +83,17 @@ def open_models(vlm: str | Path, references: Sequence[str | Path]) -> Opened:
     if not references:
         raise MixlabError("no reference was given; lineage compares a VLM with one or more LMs")
     folders = tuple(Path(one) for one in (vlm, *references))
-    checkpoints = [_open(folder) for folder in folders]
+    checkpoints: list[Checkpoint] = []
+    try:
+        checkpoints += (Checkpoint.open(folder, key=str(folder)) for folder in folders)
+        return _paired(folders, checkpoints)
+    except BaseException:
+        for checkpoint in checkpoints:
+            checkpoint.close()
+        raise
+
+
+def _paired(folders: tuple[Path, ...], checkpoints: Sequence[Checkpoint]) -> Opened:
     configs = tuple(c.config() for c in checkpoints)
     for folder, config in zip(folders, configs, strict=True):
         _check_floats(folder, config)
@@ -86,19 +103,14 @@ def open_models(vlm: str | Path, references: Sequence[str | Path]) -> Opened:
         raise MixlabError(
             f"{folders[0]} and {folders[1]} share no matrix of a block; are both language models?"
         )
-    return Opened(
-        folders, tuple(checkpoints), configs, tuple(map(_sees, checkpoints, configs)), tensors
-    )
+    sees = tuple(map(_sees, checkpoints, configs))
+    return Opened(folders, tuple(checkpoints), tuple(checkpoints), configs, sees, tensors)
 
 
 def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The language model's part of a config as plain data."""
     inner = (config.get(key) for key in ("text_config", "llm_config", "language_config"))
     return next((part for part in inner if isinstance(part, dict)), config)
-
-
-def _open(folder: Path) -> Checkpoint:
-    return Checkpoint.open(folder, key=str(folder))
 
 
 def _sees(checkpoint: Checkpoint, config: Mapping[str, Any]) -> bool:
@@ -152,6 +164,12 @@ def _clipped(entry: TensorEntry, target: Mapping[str, tuple[int, ...]]) -> tuple
 def _refuse_size(vlm: Checkpoint, other: Checkpoint, error: MixlabError) -> None:
     a, b = (text_part(c.config()) for c in (vlm, other))
     layers = count_layers(vlm.entries), count_layers(other.entries)
+    for checkpoint, count in zip((vlm, other), layers, strict=True):
+        if not count:
+            raise MixlabError(
+                f"{checkpoint.folder}: no blocks of a language model (such as model.layers.0) "
+                "among its tensors; expected a VLM and text models"
+            ) from error
     told = [] if layers[0] == layers[1] else [f"blocks: {layers[0]} and {layers[1]}"]
     told += [
         f"{field}: {a[field]} and {b[field]}"

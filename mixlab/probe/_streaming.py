@@ -97,10 +97,10 @@ def add_values(
     sums.squares[at] += float(r @ r)
     sums.products[at] += float(v @ r)
     equal = mine == its
-    sums.equal[at] += int(equal.sum())
+    sums.equal[at] += int(torch.count_nonzero(equal))
     other = effective_format(its, dtype)
     if form == other:
-        sums.near[at] += int(equal.sum())
+        sums.near[at] += int(torch.count_nonzero(equal))
         return
     a, b = spacing(mine, form), spacing(its, other)
     sums.near[at] += int((difference.abs() <= (a + b).double() * (0.5 * _SLACK)).sum())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,23 +99,30 @@ def compare_weights(
     """
     limits = thresholds or Thresholds()
     models = open_models(vlm, references)
-    count = len(references)
-    vocabularies = [read_vocabulary(folder) for folder in models.folders]
-    tokens = tuple(compare_tokens(vocabularies[0], its) for its in vocabularies[1:])
-    found = []
-    for done, tensor in enumerate(models.tensors):
-        if progress is not None:
-            progress(done, len(models.tensors), tensor.name)
-        found.append(
-            _table(models, tensor, tokens)
-            if is_vocabulary(tensor.name)
-            else sum_tensor(models.sources, tensor)
-        )
-    first = Comparison(models, tuple(found), (), (), (), (), tokens)
-    total = first.matrices
+    try:
+        vocabularies = [read_vocabulary(folder) for folder in models.folders]
+        tokens = tuple(compare_tokens(vocabularies[0], its) for its in vocabularies[1:])
+        found = []
+        for done, tensor in enumerate(models.tensors):
+            if progress is not None:
+                progress(done, len(models.tensors), tensor.name)
+            found.append(
+                _table(models, tensor, tokens)
+                if is_vocabulary(tensor.name)
+                else sum_tensor(models.sources, tensor)
+            )
+        first = Comparison(models, tuple(found), (), (), (), (), tokens)
+        return _looked_again(first, spectra, limits)
+    finally:
+        models.close()
+
+
+def _looked_again(first: Comparison, spectra: int, limits: Thresholds) -> Comparison:
+    """What sums cannot tell, read where they make it worth the time."""
+    models, total = first.models, first.matrices
     low_rank: list[dict[str, LowRank]] = []
     kept, neurons, gains = [], [], []
-    for at in range(count):
+    for at in range(len(models.folders) - 1):
         cosine = _cosine(total, at)
         changed = total.gram[at, at] > limits.changed * total.squares[at]
         related = cosine >= limits.stranger
@@ -123,8 +130,12 @@ def compare_weights(
         kept.append(_kept(models, at) if related and cosine < limits.close else float("nan"))
         gains.append(_gains(models, at))
         neurons.append(match_neurons(models, at) if _apart(first, at, limits) else None)
-    return Comparison(
-        models, tuple(found), tuple(gains), tuple(low_rank), tuple(kept), tuple(neurons), tokens
+    return replace(
+        first,
+        gains=tuple(gains),
+        low_rank=tuple(low_rank),
+        kept=tuple(kept),
+        neurons=tuple(neurons),
     )
 
 
