@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mixlab.checkpoint import is_vocabulary
-from mixlab.probe._low_rank import LowRank
+from mixlab.probe._low_rank import HYPOTHESES, LowRank
 from mixlab.probe._tables import measures
 from mixlab.probe._weights import Comparison
 
@@ -28,8 +28,8 @@ class Evidence:
         low_rank_share: median over matrices of what 8 directions explain of the change.
         measured, low_rank: changed matrices looked at, and of low rank but for rounding.
         rank: largest of those.
-        fits: energy beyond the rank over what one rounding of V, of R, or both would leave.
-        odds: log-odds of the best of the three against the next.
+        fits: energy beyond the rank over what each of `HYPOTHESES` would leave.
+        scores: log-likelihoods of the hypotheses, less that of the best.
         near, rounded: share of elements that rounding to another format explains, and the
             energy of all over what such rounding leaves; NaN where both have one format.
         finer: the VLM is stored more finely than the reference.
@@ -51,8 +51,8 @@ class Evidence:
     measured: int
     low_rank: int
     rank: float
-    fits: tuple[float, float, float]
-    odds: float
+    fits: tuple[float, ...]
+    scores: tuple[float, ...]
     near: float
     rounded: float
     finer: bool
@@ -75,7 +75,6 @@ def gather(comparison: Comparison, at: int) -> Evidence:
     table = next((s for t, s in pairs if t.module == "embeddings" and is_vocabulary(t.name)), None)
     ranks = list(comparison.low_rank[at].values())
     low = [one for one in ranks if one.rank is not None]
-    fits, odds = _hypotheses(low)
     grid, neurons = float(total.grid[at]), comparison.neurons[at]
     return Evidence(
         distance=overall["distance"],
@@ -93,8 +92,8 @@ def gather(comparison: Comparison, at: int) -> Evidence:
         measured=len(ranks),
         low_rank=len(low),
         rank=float(max(one.rank or 0 for one in low)) if low else math.nan,
-        fits=fits,
-        odds=odds,
+        fits=_fits(low),
+        scores=_scores(low),
         near=total.near[at] / total.elements[at] if grid else math.nan,
         rounded=float(total.gram[at, at]) / grid if grid else math.nan,
         finer=bool(total.finer[at] > 0),
@@ -108,17 +107,18 @@ def _cosine_of(comparison: Comparison, kind: str, at: int) -> float:
     return measures(sums, at)["cosine"] if sums.elements[at] else math.nan
 
 
-def _hypotheses(low: list[LowRank]) -> tuple[tuple[float, float, float], float]:
-    """Fits of the three hypotheses over all matrices, and the odds of the best."""
-    if not low:
-        return (math.nan, math.nan, math.nan), math.nan
+def _fits(low: list[LowRank]) -> tuple[float, ...]:
+    """Fits of the hypotheses over all matrices."""
     size = sum(one.elements for one in low)
-    fits = [sum(one.fits[h] * one.elements for one in low) / size for h in range(3)]
-    scores = sorted(sum(one.scores[h] for one in low) for h in range(3))
-    return (fits[0], fits[1], fits[2]), scores[2] - scores[1]
+    return tuple(
+        sum(one.fits[h] * one.elements for one in low) / size if low else math.nan
+        for h in range(len(HYPOTHESES))
+    )
 
 
-def best_hypothesis(low: list[LowRank]) -> int:
-    """0: V was rounded; 1: R was; 2: both were."""
-    scores = [sum(one.scores[h] for one in low) for h in range(3)]
-    return scores.index(max(scores))
+def _scores(low: list[LowRank]) -> tuple[float, ...]:
+    """Log-likelihoods of the hypotheses over all matrices, less that of the best."""
+    if not low:
+        return (math.nan,) * len(HYPOTHESES)
+    scores = [sum(one.scores[h] for one in low) for h in range(len(HYPOTHESES))]
+    return tuple(score - max(scores) for score in scores)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mixlab.probe._cards import Card, describe, names_as_base, read_card
-from mixlab.probe._evidence import Evidence, best_hypothesis, gather
+from mixlab.probe._evidence import Evidence, gather
+from mixlab.probe._low_rank import HYPOTHESES
 from mixlab.probe._rules import KINDS, UNKNOWN, Finding, Kind, judge_pair
 from mixlab.probe._thresholds import Thresholds
 from mixlab.probe._triangle import Triangle, find_triangles, growth, later, nearest_ancestor
@@ -72,21 +73,21 @@ class Lineage:
     def table(self) -> pd.DataFrame:
         """The study's table `lineage`: a row a reference.
 
-        Columns: vlm, reference, verdict, rule, because, and the fields of `Evidence` (`fits` as
-        fit_vlm, fit_reference, fit_both).
+        Columns: vlm, reference, verdict, rule, because, and the fields of `Evidence` (`fits` and
+        `scores` as fit_vlm, fit_reference, … by the names of `HYPOTHESES`).
         """
         import pandas as pd
 
         rows = []
         for one in self.verdicts:
             numbers = dataclasses.asdict(one.evidence)
-            fits = dict(
-                zip(("fit_vlm", "fit_reference", "fit_both"), numbers.pop("fits"), strict=True)
-            )
+            for field, word in (("fits", "fit"), ("scores", "score")):
+                sides = zip(HYPOTHESES, numbers.pop(field), strict=True)
+                numbers |= {f"{word}_{side}".replace(" ", "_"): value for side, value in sides}
             rows.append(
                 {
                     "vlm": str(self.vlm), "reference": str(one.reference), "verdict": one.verdict,
-                    "rule": one.rule, "because": one.because, **numbers, **fits,
+                    "rule": one.rule, "because": one.because, **numbers,
                 }
             )  # fmt: skip
         return pd.DataFrame(rows)
@@ -130,10 +131,7 @@ def find_lineage(
     models = comparison.models
     evidence = [gather(comparison, at) for at in range(len(references))]
     leaves = [models.vlm[0] and not sees for sees in models.vlm[1:]]
-    findings = [
-        judge_pair(e, best_hypothesis([*ranks.values()]) if ranks else 0, leaf, limits)
-        for e, ranks, leaf in zip(evidence, comparison.low_rank, leaves, strict=True)
-    ]
+    findings = [judge_pair(e, leaf, limits) for e, leaf in zip(evidence, leaves, strict=True)]
     cards = [read_card(f, c) for f, c in zip(models.folders, models.configs, strict=True)]
     related = [
         at for at, found in enumerate(findings) if found.verdict not in _APART and leaves[at]

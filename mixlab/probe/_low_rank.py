@@ -23,6 +23,17 @@ _ROUNDS, _BLOCK = 1, 256
 _SMALL = 1 << 20
 
 
+# How often V and R were rounded on the way between them, in units of one rounding: a model in the
+# middle of two merges is coarse as V here and as R there.
+HYPOTHESES: dict[str, tuple[float, float]] = {
+    "vlm": (1.0, 0.0),
+    "reference": (0.0, 1.0),
+    "both": (1.0, 1.0),
+    "vlm twice": (1.5, 0.5),
+    "reference twice": (0.5, 1.5),
+}
+
+
 @dataclass(frozen=True)
 class LowRank:
     """What a low rank explains of one change V - R.
@@ -31,16 +42,15 @@ class LowRank:
         share: of |V - R|^2, by the 8 strongest directions.
         rank: the smallest that explains all but rounding; None where there is none.
         elements: measured.
-        fits: energy beyond the rank over what three hypotheses leave: V was rounded once (it was
-            made from R), R was (R was made from V), both were (both were made from another).
-        scores: log-likelihoods of the three.
+        fits: energy beyond the rank over what each of `HYPOTHESES` leaves.
+        scores: log-likelihoods of the hypotheses.
     """
 
     share: float
     rank: int | None
     elements: int = 0
-    fits: tuple[float, float, float] = (math.nan,) * 3
-    scores: tuple[float, float, float] = (math.nan,) * 3
+    fits: tuple[float, ...] = (math.nan,) * 5
+    scores: tuple[float, ...] = (math.nan,) * 5
 
 
 def measure_low_rank(
@@ -55,8 +65,8 @@ def measure_low_rank(
 
     A merge of an adapter leaves V = round(R + B A): beyond the rank stands rounding alone, whose
     energy is known, spacing^2 / 12 an element. If V and R are both merges on one base, both were
-    rounded, and twice the energy stands there. Elements that moved into another binade tell whether
-    V or R was rounded.
+    rounded, and twice the energy stands there; so it does after two merges in a row. Elements that
+    moved into another binade have other spacings in V and in R, and tell which were rounded.
 
     Args:
         noise_limit: energy beyond the rank, in units of two roundings.
@@ -163,15 +173,25 @@ def _weigh(
     v, r = read_float(vlm, name, 0, count), read_float(reference, its, 0, count)
     one, two = _variances(v, r, vlm, name, reference, its)
     square = rest.reshape(-1).double() ** 2
+    # What was added may have been rounded itself, to the format of what it was added to.
+    added = v.double().sub_(r).sub_(rest.reshape(-1))
+    form = effective_format(v, vlm.entries[name].dtype)
+    extra = spacing(added, form).square_().div_(12)
     fits, scores = [], []
-    for own, mean in ((one, means[0]), (two, means[1]), (one + two, sum(means))):
-        variance = own * free**2 + mean * (free - free**2)
-        fits.append(float(square.sum() / variance.sum()))
-        scores.append(-0.5 * float((variance.log() + square / variance).sum()))
-    return LowRank(
-        found.share, found.rank, count, (fits[0], fits[1], fits[2]),
-        (scores[0], scores[1], scores[2]),
-    )  # fmt: skip
+    for mine, theirs in HYPOTHESES.values():
+        own = mine * one + theirs * two
+        spread = (mine * means[0] + theirs * means[1]) * (free - free**2)
+        tried = [_likelihood(square, x * free**2 + spread) for x in (own, own + extra)]
+        score, fit = max(tried)
+        fits.append(fit)
+        scores.append(score)
+    return LowRank(found.share, found.rank, count, tuple(fits), tuple(scores))
+
+
+def _likelihood(square: torch.Tensor, variance: torch.Tensor) -> tuple[float, float]:
+    """Log-likelihood of normal values, and their energy over that expected."""
+    score = -0.5 * float((variance.log() + square / variance).sum())
+    return score, float(square.sum() / variance.sum())
 
 
 def _energy(change: torch.Tensor, basis: torch.Tensor) -> torch.Tensor:

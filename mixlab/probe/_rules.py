@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mixlab.probe._evidence import Evidence
+from mixlab.probe._low_rank import HYPOTHESES
 from mixlab.probe._thresholds import Thresholds
 
 Kind = Literal[
@@ -18,6 +19,25 @@ KINDS: tuple[Kind, ...] = (
     "related, direction unknown", "related, neurons permuted", "stranger",
 )  # fmt: skip
 UNKNOWN: Kind = "related, direction unknown"
+_FROM_REFERENCE: dict[str, tuple[Kind, str]] = {
+    "vlm": ("ancestor", "the VLM alone was rounded, so that it was made from the reference"),
+    "vlm twice": ("earlier ancestor", "the VLM was rounded, and a model between: two merges on"),
+}
+_TWO = "both were rounded: two merges onto one base (or in a row, the first of them short)"
+_BACK = "the reference alone was rounded: it is a merge onto what the VLM holds"
+# What a hypothesis about rounding means where a text model cannot come from the VLM, and elsewhere.
+_LEAF: dict[str, tuple[Kind, str]] = {
+    **_FROM_REFERENCE,
+    "both": ("sibling", _TWO),
+    "reference": ("sibling", _BACK),
+    "reference twice": ("sibling", "the reference was rounded, and a model between"),
+}
+_OTHER: dict[str, tuple[Kind, str]] = {
+    **_FROM_REFERENCE,
+    "both": ("sibling", _TWO),
+    "reference": ("descendant", _BACK),
+    "reference twice": ("descendant", "the reference was rounded, and a model between"),
+}
 
 
 @dataclass(frozen=True)
@@ -29,16 +49,15 @@ class Finding:
     because: str
 
 
-def judge_pair(evidence: Evidence, hypothesis: int, leaf: bool, limits: Thresholds) -> Finding:
+def judge_pair(evidence: Evidence, leaf: bool, limits: Thresholds) -> Finding:
     """What the pair alone says; the first rule that fits.
 
     Args:
-        hypothesis: the best of those of `LowRank` (0: V was rounded, 1: R was, 2: both).
         leaf: the VLM sees and the reference does not, so that the reference was not trained from
             it (short of taking its backbone out, which leaves it frozen).
     """
     for rule in (_frozen, _copied, _apart, _shared_start, _adapter, _grid):
-        found = rule(evidence, hypothesis, leaf, limits)
+        found = rule(evidence, leaf, limits)
         if found is not None:
             return found
     return Finding(
@@ -49,7 +68,7 @@ def judge_pair(evidence: Evidence, hypothesis: int, leaf: bool, limits: Threshol
     )
 
 
-def _frozen(e: Evidence, _: int, leaf: bool, limits: Thresholds) -> Finding | None:
+def _frozen(e: Evidence, leaf: bool, limits: Thresholds) -> Finding | None:
     if not e.frozen:
         return None
     told = f"all {e.tensors} tensors of the blocks are identical"
@@ -65,7 +84,7 @@ def _frozen(e: Evidence, _: int, leaf: bool, limits: Thresholds) -> Finding | No
     return Finding(UNKNOWN, "frozen", f"{told}; {rows}")
 
 
-def _copied(e: Evidence, _: int, leaf: bool, limits: Thresholds) -> Finding | None:
+def _copied(e: Evidence, leaf: bool, limits: Thresholds) -> Finding | None:
     if not e.near >= limits.copied:
         return None
     spread = abs(e.rounded - 1) <= limits.rounding
@@ -78,7 +97,7 @@ def _copied(e: Evidence, _: int, leaf: bool, limits: Thresholds) -> Finding | No
     return Finding("ancestor" if leaf else "same", "rounded copy", told)
 
 
-def _apart(e: Evidence, _: int, leaf: bool, limits: Thresholds) -> Finding | None:
+def _apart(e: Evidence, leaf: bool, limits: Thresholds) -> Finding | None:
     if e.neurons >= limits.neurons:
         return Finding(
             "related, neurons permuted", "neurons",
@@ -91,7 +110,7 @@ def _apart(e: Evidence, _: int, leaf: bool, limits: Thresholds) -> Finding | Non
     return Finding("stranger", "cosine", f"cosine {e.cosine:.4f} < {limits.stranger:g}{sought}")
 
 
-def _shared_start(e: Evidence, _: int, leaf: bool, limits: Thresholds) -> Finding | None:
+def _shared_start(e: Evidence, leaf: bool, limits: Thresholds) -> Finding | None:
     if not (e.cosine < limits.close and e.kept < limits.kept) or e.gains >= limits.gains:
         return None
     return Finding(
@@ -102,35 +121,35 @@ def _shared_start(e: Evidence, _: int, leaf: bool, limits: Thresholds) -> Findin
     )  # fmt: skip
 
 
-def _adapter(e: Evidence, hypothesis: int, leaf: bool, limits: Thresholds) -> Finding | None:
+def _adapter(e: Evidence, leaf: bool, limits: Thresholds) -> Finding | None:
+    """A change of low rank but for rounding: the side that was rounded was made from the other."""
     if not e.measured or e.low_rank < limits.low_rank_tensors * e.measured:
         return None
     told = (
         f"{e.low_rank} of {e.measured} changed matrices are of rank {e.rank:.0f} or less but for "
-        f"rounding"
+        "rounding"
     )
-    fit = e.fits[hypothesis]
-    if abs(fit - 1) > limits.rounding or e.odds < limits.rounding_odds:
+    verdicts = _LEAF if leaf else _OTHER
+    names = list(HYPOTHESES)
+    best = e.scores.index(max(e.scores))
+    verdict, meaning = verdicts[names[best]]
+    odds = -max(s for n, s in zip(names, e.scores, strict=True) if verdicts[n][0] != verdict)
+    fit = e.fits[best]
+    if abs(fit - 1) > limits.rounding or odds < limits.rounding_odds:
+        fits = ", ".join(f"{n} {f:.2f}" for n, f in zip(names, e.fits, strict=True))
         return Finding(
             UNKNOWN, "adapter",
-            f"{told}; which side was rounded cannot be told (fits {_three(e.fits)}, "
-            f"log-odds {e.odds:.0f})",
-        )  # fmt: skip
-    numbers = f"(energy beyond the rank {fit:.2f} of what that leaves, log-odds {e.odds:.0f})"
-    if hypothesis == 0:
-        return Finding("ancestor", "adapter", f"{told}, and the VLM alone was rounded {numbers}")
-    if hypothesis == 1:
-        return Finding(
-            "sibling" if leaf else "descendant", "adapter",
-            f"{told}, and the reference alone was rounded {numbers}: it is a merge onto what the "
-            "VLM holds",
+            f"{told}; which side was rounded cannot be told (energy beyond the rank, over what "
+            f"rounding leaves: {fits}; log-odds {odds:.0f})",
         )  # fmt: skip
     return Finding(
-        "sibling", "adapter", f"{told}, and both were rounded {numbers}: two merges onto one base"
-    )
+        verdict, "adapter",
+        f"{told}; {meaning} (energy beyond the rank {fit:.2f} of what that leaves, log-odds "
+        f"{odds:.0f})",
+    )  # fmt: skip
 
 
-def _grid(e: Evidence, _: int, leaf: bool, limits: Thresholds) -> Finding | None:
+def _grid(e: Evidence, leaf: bool, limits: Thresholds) -> Finding | None:
     """The finer stored of two models still stands about the other's coarse values."""
     if not (e.near >= limits.near_grid and e.rounded <= limits.grid):
         return None
@@ -141,7 +160,3 @@ def _grid(e: Evidence, _: int, leaf: bool, limits: Thresholds) -> Finding | None
     if e.finer:
         return Finding("ancestor", "grid", told)
     return Finding("sibling" if leaf else "descendant", "grid", told)
-
-
-def _three(values: tuple[float, float, float]) -> str:
-    return ", ".join(f"{value:.2f}" for value in values)

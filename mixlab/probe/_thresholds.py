@@ -54,7 +54,7 @@ class Thresholds:
     rounding: float = 0.35
     rounding_odds: float = 20.0
     copied: float = 0.9999
-    near_grid: float = 0.99
+    near_grid: float = 0.9
     grid: float = 0.5
     orthogonal: float = 0.3
     backward: float = 0.1
