@@ -13,7 +13,7 @@ from tests.probe.planting import World, grow
 @pytest.fixture(scope="session")
 def world_of(request: pytest.FixtureRequest) -> Callable[[int], World]:
     """The world of a seed. A change of `grow` needs a new name here."""
-    folder = request.config.cache.mkdir("lineage-worlds-1")
+    folder = request.config.cache.mkdir("lineage-worlds-2")
 
     def world(seed: int) -> World:
         file = folder / f"{seed}.pt"

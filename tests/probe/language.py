@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch.nn.utils import parametrize
 from transformers import LlamaConfig, LlamaForCausalLM
 
 VOCABULARY, WIDTH, INNER, LAYERS, LENGTH, BATCH = 160, 64, 160, 2, 32, 16
@@ -85,3 +86,42 @@ def train(
         optimizer.zero_grad()
     state = model.state_dict()
     return {n: t.detach().clone() for n, t in state.items() if n != "lm_head.weight"}
+
+
+class _Adapter(torch.nn.Module):
+    """w + B A, as LoRA has it: A random, B zero at the start (arXiv:2106.09685)."""
+
+    def __init__(self, weight: torch.Tensor, rank: int) -> None:
+        super().__init__()
+        self.a = torch.nn.Parameter(torch.randn(rank, weight.shape[1]) / weight.shape[1] ** 0.5)
+        self.b = torch.nn.Parameter(torch.zeros(weight.shape[0], rank))
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        return weight + self.change()
+
+    def change(self) -> torch.Tensor:
+        return self.b @ self.a
+
+
+def train_adapter(
+    start: State, language: Language, *, rank: int, steps: int, rate: float, seed: int
+) -> State:
+    """Train adapters of all linear layers of the blocks; their changes B A, float32."""
+    torch.manual_seed(seed)
+    model = LlamaForCausalLM(config())
+    model.load_state_dict({n: t.float() for n, t in start.items()}, strict=False)
+    model.tie_weights()
+    model.requires_grad_(False)
+    adapters = {}
+    for name, module in list(model.named_modules()):
+        if isinstance(module, torch.nn.Linear) and "layers" in name:
+            adapters[f"{name}.weight"] = adapter = _Adapter(module.weight, rank)
+            parametrize.register_parametrization(module, "weight", adapter)
+    optimizer = torch.optim.AdamW([p for a in adapters.values() for p in a.parameters()], lr=rate)
+    generator = torch.Generator().manual_seed(seed + 1)
+    for _ in range(steps):
+        tokens = language.batch(generator)
+        model(input_ids=tokens, labels=tokens).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return {name: adapter.change().detach() for name, adapter in adapters.items()}

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from tiny_checkpoints import LAYOUTS, write_folder
 
-from tests.probe.language import VOCABULARY, Language, State, config, train
+from tests.probe.language import VOCABULARY, Language, State, config, train, train_adapter
 
 UNKNOWN, PERMUTED = "related, direction unknown", "related, neurons permuted"
 # Steps and learning rate of a tuning.
@@ -24,7 +24,8 @@ class World:
     Args:
         models: name -> weights in float32. `base`; `v-*` and `s-*` tuned from it on two other
             languages, `t-middle` on a third; `chain` tuned from `s-middle`; `start` trained from
-            the base's own random weights on another language; `stranger` and `twin` from other
+            the base's own random weights on another language; `adapter-v` and `adapter-s` hold the
+            changes alone of adapters trained on the base; `stranger` and `twin` from other
             random weights, the twin on the base's language.
     """
 
@@ -33,7 +34,7 @@ class World:
 
 
 def grow(seed: int) -> World:
-    """Train a world of eleven models, a second or two each."""
+    """Train a world of thirteen models, a second or two each."""
     first, second, third, fourth, fifth = (Language(100 * seed + at) for at in range(5))
     base = train(None, first, steps=250, rate=3e-3, seed=10 * seed)
     models = {"base": base}
@@ -47,6 +48,8 @@ def grow(seed: int) -> World:
     models["start"] = train(None, fifth, steps=250, rate=3e-3, seed=10 * seed)
     models["stranger"] = train(None, fifth, steps=250, rate=3e-3, seed=10 * seed + 1)
     models["twin"] = train(None, first, steps=250, rate=3e-3, seed=10 * seed + 2)
+    for name, language, rank in (("adapter-v", second, 4), ("adapter-s", third, 2)):
+        models[name] = train_adapter(base, language, rank=rank, steps=30, rate=2e-3, seed=seed + 9)
     return World(seed, models)
 
 
@@ -141,7 +144,7 @@ def ask(world: World, root: Path) -> Iterator[Question]:
     def vlm(name: str, state: State, at: int = 0, **about: object) -> Path:
         return write_vlm(root / f"{name}-vlm", state, layouts[(seed + at) % 3], **about)
 
-    stored = {name: to(state, half) for name, state in models.items()}
+    stored = {n: to(state, half) for n, state in models.items() if "adapter" not in n}
     folder = {name: lm(name, state) for name, state in stored.items()}
     sees = {name: vlm(name, state, at) for at, (name, state) in enumerate(stored.items())}
     base = folder["base"]
@@ -182,7 +185,25 @@ def ask(world: World, root: Path) -> Iterator[Question]:
 
 def _merges(world, stored, root, lm, vlm, base) -> Iterator[Question]:  # type: ignore[no-untyped-def]
     start = stored["base"]
+    added = {
+        side: {n: t + world.models[f"adapter-{side}"][n].to(t.dtype) if n in
+               world.models[f"adapter-{side}"] else t for n, t in start.items()}
+        for side in ("v", "s")
+    }  # fmt: skip
+    mine, its = vlm("trained-adapter", added["v"]), lm("other-trained-adapter", added["s"])
+    yield Question("adapter trained, merged", mine, {base: ("ancestor",)})
+    yield Question("two trained adapters", mine, {its: ("sibling",)})
+    yield Question("trained adapters and base", mine, {its: ("sibling",), base: ("ancestor",)})
     for rank in (1, 4):
+        step = merged(start, world.models["s-middle"], rank)
+        change = {n: t - world.models["base"][n] for n, t in world.models["v-middle"].items()}
+        two = merged(step, {n: t.float() + change[n] for n, t in step.items()}, rank)
+        row = vlm(f"two-in-a-row-{rank}", two)
+        yield Question("two merges in a row", row, {base: ("earlier ancestor",)})
+        yield Question(
+            "two merges in a row, both", row,
+            {base: ("earlier ancestor",), lm(f"step-{rank}", step): ("ancestor",)},
+        )  # fmt: skip
         mine = vlm(f"adapter-{rank}", merged(start, world.models["v-middle"], rank), rank)
         its = lm(f"other-adapter-{rank}", merged(start, world.models["s-middle"], rank))
         yield Question("adapter merged", mine, {base: ("ancestor",)})
