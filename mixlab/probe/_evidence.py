@@ -32,7 +32,7 @@ class Evidence:
         scores: log-likelihoods of the hypotheses, less that of the best.
         near, rounded: share of elements that rounding to another format explains, and the
             energy of all over what such rounding leaves; NaN where both have one format.
-        finer: the VLM is stored more finely than the reference.
+        finer: 1 where the VLM is stored more finely than the reference, -1 the reverse, 0 alike.
         neurons, moved: agreement of the neurons' two matchings, share of them elsewhere.
     """
 
@@ -55,7 +55,7 @@ class Evidence:
     scores: tuple[float, ...]
     near: float
     rounded: float
-    finer: bool
+    finer: int
     neurons: float
     moved: float
 
@@ -96,7 +96,7 @@ def gather(comparison: Comparison, at: int) -> Evidence:
         scores=_scores(low),
         near=total.near[at] / total.elements[at] if grid else math.nan,
         rounded=float(total.gram[at, at]) / grid if grid else math.nan,
-        finer=bool(total.finer[at] > 0),
+        finer=int(np.sign(total.finer[at])),
         neurons=neurons.agreement if neurons else math.nan,
         moved=neurons.moved if neurons else math.nan,
     )

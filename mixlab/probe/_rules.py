@@ -23,7 +23,10 @@ _FROM_REFERENCE: dict[str, tuple[Kind, str]] = {
     "vlm": ("ancestor", "the VLM alone was rounded, so that it was made from the reference"),
     "vlm twice": ("earlier ancestor", "the VLM was rounded, and a model between: two merges on"),
 }
-_TWO = "both were rounded: two merges onto one base (or in a row, the first of them short)"
+_TWO = (
+    "both were rounded: two merges onto one base (in a row, the first of them short, or onto what "
+    "the reference is a rounded copy of, would look the same)"
+)
 _BACK = "the reference alone was rounded: it is a merge onto what the VLM holds"
 # What a hypothesis about rounding means where a text model cannot come from the VLM, and elsewhere.
 _LEAF: dict[str, tuple[Kind, str]] = {
@@ -131,6 +134,12 @@ def _adapter(e: Evidence, leaf: bool, limits: Thresholds) -> Finding | None:
     )
     verdicts = _LEAF if leaf else _OTHER
     names = list(HYPOTHESES)
+    if e.finer < 0:
+        return Finding(
+            UNKNOWN, "adapter",
+            f"{told}; the reference is stored more finely, so that rounding of its own would not "
+            "show: the ancestor, or a merge onto the same base",
+        )  # fmt: skip
     best = e.scores.index(max(e.scores))
     verdict, meaning = verdicts[names[best]]
     odds = -max(s for n, s in zip(names, e.scores, strict=True) if verdicts[n][0] != verdict)
@@ -157,6 +166,6 @@ def _grid(e: Evidence, leaf: bool, limits: Thresholds) -> Finding | None:
         f"{e.near:.2%} of elements are nearer to the other's coarser value than its spacing, with "
         f"{e.rounded:.2f} of the energy that rounding would leave: the finer one started there"
     )
-    if e.finer:
+    if e.finer > 0:
         return Finding("ancestor", "grid", told)
     return Finding("sibling" if leaf else "descendant", "grid", told)

@@ -194,6 +194,12 @@ def _merges(world, stored, root, lm, vlm, base) -> Iterator[Question]:  # type: 
     yield Question("adapter trained, merged", mine, {base: ("ancestor",)})
     yield Question("two trained adapters", mine, {its: ("sibling",)})
     yield Question("trained adapters and base", mine, {its: ("sibling",), base: ("ancestor",)})
+    # The base in float16, the VLM in bfloat16: a reference's own rounding would not show.
+    fine = to(world.models["base"], torch.float16)
+    coarse = to(merged(fine, world.models["v-middle"], 4), torch.bfloat16)
+    apart = lm("fine-adapter", merged(fine, world.models["s-middle"], 4))
+    for its in (lm("fine", fine), apart):
+        yield Question("adapters, finer reference", vlm("coarse", coarse), {its: (UNKNOWN,)})
     for rank in (1, 4):
         step = merged(start, world.models["s-middle"], rank)
         change = {n: t - world.models["base"][n] for n, t in world.models["v-middle"].items()}
