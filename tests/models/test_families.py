@@ -9,7 +9,13 @@ import transformers as hf
 from tiny_vlms import CASES, FAMILIES, GENERIC, VOCABULARY, Family
 
 from mixlab.merge import MergePath
-from mixlab.models.backbone import backbone_state, extract_backbone, register, splice_backbone
+from mixlab.models.backbone import (
+    backbone_state,
+    compare_configs,
+    extract_backbone,
+    register,
+    splice_backbone,
+)
 
 ALL: dict[str, Family] = {**FAMILIES, **GENERIC}
 EVERY = [*CASES, *((name, False) for name in GENERIC)]
@@ -105,3 +111,31 @@ def test_merged_in_memory_it_answers_an_image_and_sees_as_before(name: str, tied
         assert (answer - oracle(**inputs).logits).abs().max() < 1e-5
         brighter = {**inputs, "pixel_values": inputs["pixel_values"] + 1}
         assert (vlm(**brighter).logits - answer)[:, -1].abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_reference_of_the_same_shape_and_function_differs_in_the_image_s_positions_alone(
+    name: str,
+) -> None:
+    family = FAMILIES[name]
+    assert family.natural_config is not None
+    config = family.config(family.ties[0])
+    found = compare_configs(config, family.natural_config(config))
+    assert {difference.kind for difference in found} <= {"function"}
+    if not name.startswith("molmo2"):
+        axes = "mrope_section" in (config.get_text_config().to_dict().get("rope_parameters") or {})
+        assert [difference.field for difference in found] == ["mrope"] * axes
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_deeper_wider_reference_differs_in_every_size_at_once(name: str) -> None:
+    family = FAMILIES[name]
+    assert family.natural_config is not None
+    config = family.config(False)
+    other = family.natural_config(config)
+    other.num_hidden_layers += 1
+    other.hidden_size *= 2
+    other.intermediate_size += 8
+    found = compare_configs(config, other)
+    sizes = {difference.field for difference in found if difference.kind == "size"}
+    assert {"num_hidden_layers", "hidden_size", "intermediate_size"} <= sizes
