@@ -131,6 +131,7 @@ class MergePlan:
             config); `config.json`, weights and the card are not among them.
         facts: for the user, what is no warning, one sentence each.
         vocabulary: what becomes of rows that are aligned by token.
+        title: of the card, where the output is no merge.
     """
 
     sources: tuple[TensorSource, ...]
@@ -144,6 +145,7 @@ class MergePlan:
     side_files: Mapping[str, Path] = field(default_factory=dict)
     facts: tuple[str, ...] = ()
     vocabulary: tuple[VocabularyRows, ...] = ()
+    title: str = ""
 
     @property
     def written(self) -> tuple[TensorPlan, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from mixlab.merge._asked import Asked
 from mixlab.merge._plan import MergePlan
+from mixlab.merge.backbone._asked import is_backbone
 from mixlab.merge.planning._folders import model_folder
 from mixlab.merge.running._card import read_marker
 from mixlab.merge.running._execute import execute
@@ -92,6 +93,8 @@ def verify_merge(
 
 
 def _own_inputs(recipe: Mapping[str, Any], filled: Mapping[str, str]) -> list[str]:
+    if is_backbone(recipe):
+        return [filled.get(given, given) for given in recipe.values()]
     from mixlab.merge.planning._recipe import load_recipe
     from mixlab.merge.planning._recipe_checks import places
 

@@ -13,6 +13,7 @@ from mixlab.merge.backbone._asked import extraction
 from mixlab.merge.backbone._opening import Opened, open_model
 from mixlab.merge.planning._configs import load_config
 from mixlab.merge.planning._folders import model_folder
+from mixlab.merge.planning._layouts import lm_layout, present
 from mixlab.merge.planning._mistakes import Mistakes
 from mixlab.merge.planning._side_files import side_files
 from mixlab.spec import MixlabError
@@ -37,12 +38,12 @@ def plan_extraction(vlm: str | Path, reference: str | Path | None = None) -> Mer
     Raises:
         MixlabError: it is no VLM, or not every tensor of the causal LM is found in it.
     """
-    from mixlab.models.layout import lm_layout, present
-
     opened = open_model(vlm, "vlm", vlm=True)
     try:
         config, cls = _lm(opened, reference)
-        source = present(opened.checkpoint, opened.layout, lm_layout(config, cls))
+        like = lm_layout(config, cls)
+        source = present(opened.checkpoint, opened.layout, like)
+        _check_complete(opened, set(source.entries), set(like.backbone))
         tensors = _tensors(source.entries, _shapes(config, cls), opened)
     except BaseException:
         opened.checkpoint.close()
@@ -60,10 +61,8 @@ def plan_extraction(vlm: str | Path, reference: str | Path | None = None) -> Mer
             for name, path in side_files(opened.folder).items()
             if not any(fnmatchcase(name, pattern) for pattern in _LEFT)
         },
-        facts=(
-            f"the language model of {opened.folder.resolve().name} "
-            f"({opened.layout.model_type}) as {cls.__name__}, {opened.layout.how}",
-        ),
+        facts=(f"{opened.layout.model_type} as {cls.__name__}; {opened.layout.how}",),
+        title=f"Language model of {opened.folder.resolve().name}",
     )
 
 
@@ -124,7 +123,7 @@ def _plan(
     )
 
 
-def check_complete(opened: Opened, found: set[str], wanted: set[str]) -> None:
+def _check_complete(opened: Opened, found: set[str], wanted: set[str]) -> None:
     """Refuse a language model of which parts are missing.
 
     Raises:

@@ -11,6 +11,7 @@ from mixlab.merge.backbone._asked import splicing
 from mixlab.merge.backbone._opening import Opened, open_model
 from mixlab.merge.planning._config import output_config
 from mixlab.merge.planning._configs import compare_functions
+from mixlab.merge.planning._layouts import present
 from mixlab.merge.planning._misfits import FLOATS
 from mixlab.merge.planning._mistakes import Mistakes
 from mixlab.merge.planning._pairing import is_buffer
@@ -29,8 +30,6 @@ def plan_splice(vlm: str | Path, lm: str | Path) -> MergePlan:
     Raises:
         MixlabError: all in which the two do not fit.
     """
-    from mixlab.models.layout import present
-
     target = open_model(vlm, "vlm", vlm=True)
     try:
         other = open_model(lm, "lm", vlm=False)
@@ -66,10 +65,9 @@ def plan_splice(vlm: str | Path, lm: str | Path) -> MergePlan:
         recipe=splicing(vlm, lm),
         warnings=(*warnings, *told),
         side_files=side_files(target.folder),
-        facts=(
-            f"the language model of {other.folder.resolve().name} in the place of that of "
-            f"{target.folder.resolve().name}, {target.layout.how}",
-        ),
+        facts=(f"{target.layout.model_type}; {target.layout.how}",),
+        title=f"{target.folder.resolve().name} with the language model of "
+        f"{other.folder.resolve().name}",
     )
 
 

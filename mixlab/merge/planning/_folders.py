@@ -27,9 +27,12 @@ def model_folder(given: str | Path, *, placeholders: bool = False) -> Path:
     """
     path = Path(given).expanduser()
     if path.is_dir():
+        check_format(path)
         return path
     if path.exists():
-        raise MixlabError(f"{given}: is a file; expected a model folder")
+        raise MixlabError(
+            f"{given}: is a file; expected a model folder{_from_gguf(path.parent, [path])}"
+        )
     match = _HUB_ID.fullmatch(str(given))
     if match is None or path.parent.exists():
         how = ""
@@ -39,6 +42,30 @@ def model_folder(given: str | Path, *, placeholders: bool = False) -> Path:
             how = f", or fill the placeholder with --model {given}=DIR"
         raise MixlabError(f"{given}: no such model folder; check the path{how}")
     return _download(match[1], match[2])
+
+
+def check_format(folder: Path) -> None:
+    """Refuse a folder whose weights are all in the GGUF format.
+
+    Raises:
+        MixlabError: with the way to safetensors.
+    """
+    files = sorted(folder.glob("*.gguf"))
+    if files and not any(folder.glob("*.safetensors*")):
+        raise MixlabError(
+            f"{folder}: the weights are GGUF ({files[0].name}); expected safetensors"
+            f"{_from_gguf(folder, files)}"
+        )
+
+
+def _from_gguf(folder: Path, files: list[Path]) -> str:
+    if files[0].suffix != ".gguf":
+        return ""
+    return (
+        f". Convert it once: AutoModelForCausalLM.from_pretrained({str(folder)!r}, "
+        f"gguf_file={files[0].name!r}).save_pretrained(DIR) dequantises it, and the same with "
+        "AutoTokenizer brings the tokenizer"
+    )
 
 
 def _download(name: str, revision: str | None) -> Path:

@@ -72,11 +72,14 @@ def _card(plan: MergePlan, report: MergeReport) -> Iterator[str]:
         "library_name": "transformers",
         "tags": ["merge", "mixlab"],
     }
+    if plan.title:
+        del front["base_model_relation"]
+        front["tags"] = ["mixlab"]
     yield "---"
     yield yaml.safe_dump(front, sort_keys=False, allow_unicode=True).rstrip()
     yield "---"
     yield ""
-    yield f"# Merge of {_and(names)}"
+    yield f"# {plan.title or f'Merge of {_and(names)}'}"
     yield ""
     methods = sorted({one.method for one in plan.tensors if one.action == "mix"})
     sources = {one.target.model for one in plan.tensors if one.action == "keep" and one.target}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,26 +44,38 @@ def load_on_meta(folder: Path, target: Path) -> LoadingReport:
     Raises:
         MixlabError: transformers refuses the folder, or other keys are missing or unexpected.
     """
-    import transformers
-
     config = read_json(folder / "config.json", "merge again")
-    names = config.get("architectures") or [None]
+    name = _architecture(config)
     if "auto_map" in config:
         return LoadingReport(why_not="its code is in the folder, and is not run")
-    if isinstance(names, str):
-        names = [names]
-    found = getattr(transformers, str(names[0]), None)
+    found = _class(config, name)
     if not hasattr(found, "from_pretrained"):
-        return LoadingReport(why_not=f"transformers has no class {names[0]}")
+        return LoadingReport(why_not=f"transformers has no class {name}")
     with _quiet():
         wrong = _keys(found, folder)
-        own = _keys(found, target) if wrong else set()
+        same = wrong and name == _architecture(read_json(target / "config.json", "merge again"))
+        own = _keys(found, target) if same else set()
     if wrong - own:
         raise MixlabError(
-            f"{folder}: transformers ({names[0]}) finds {'; '.join(sorted(wrong - own)[:10])}; "
+            f"{folder}: transformers ({name}) finds {'; '.join(sorted(wrong - own)[:10])}; "
             "config and weights do not go together"
         )
-    return LoadingReport(str(names[0]), "", tuple(sorted(wrong)))
+    return LoadingReport(name, "", tuple(sorted(wrong)))
+
+
+def _architecture(config: Mapping[str, Any]) -> str:
+    names = config.get("architectures") or [None]
+    return str(names if isinstance(names, str) else names[0])
+
+
+def _class(config: Mapping[str, Any], name: str) -> Any:
+    if config.get("model_type") == "mixlab_backbone":
+        from mixlab.models.backbone._lm import BackboneForCausalLM
+
+        return BackboneForCausalLM
+    import transformers
+
+    return getattr(transformers, name, None)
 
 
 def _keys(found: Any, folder: Path) -> set[str]:

@@ -179,3 +179,11 @@ def test_another_method_on_the_line(tmp_path: Path) -> None:
          "--set", "settings.density=0.5", "--dry-run"],
     )  # fmt: skip
     assert "method ties" in result.output, (result.output, result.exception)
+
+
+def test_gguf_is_named_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "model-q4.gguf").touch()
+    for given in (tmp_path, tmp_path / "model-q4.gguf"):
+        with pytest.raises(MixlabError) as caught:
+            merge_checkpoints(pair_recipe(given, given, alpha=0.5), tmp_path / "out")
+        assert "gguf_file='model-q4.gguf').save_pretrained(DIR)" in str(caught.value)
