@@ -316,6 +316,10 @@ def lineage(
     Weights decide; names and cards are printed beside. A full change of one pair looks the same
     from both ends: give more references (the base, an instruct model), and the triangle tells.
 
+    Verdicts: same; ancestor (the VLM was trained from it); earlier ancestor (through another);
+    sibling (of one base, trained apart); descendant (of two text models); related, direction
+    unknown; related, neurons permuted; stranger.
+
     Example: mixlab lineage models/my-vlm models/base models/instruct
     """
     from mixlab.probe import find_lineage, lineage_text, tell_progress

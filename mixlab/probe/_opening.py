@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +21,8 @@ from mixlab.checkpoint import (
 from mixlab.probe._reading import FLOATS
 from mixlab.spec import MixlabError
 
-_BLOCK = re.compile(r"(?:^|\.)(?:layers|h|blocks|block|layer)\.(\d+)\.")
 _SHOWN = 8
+_SENSES = ("vision", "visual", "image", "img", "vit_", "video", "audio")
 
 
 @dataclass(frozen=True)
@@ -114,13 +113,14 @@ def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _sees(checkpoint: Checkpoint, config: Mapping[str, Any]) -> bool:
-    """Whether there is a vision part: named by the config, or tensors of one."""
-    named = any("vision" in key or "visual" in key for key in config)
-    towers = any(
-        tensor_place(name).module == "other" and len(entry.shape) > 1
+    """Whether there is a part beside the language model: named by the config, and with matrices."""
+    named = any(word in key for key in config for word in _SENSES)
+    beside = (
+        len(entry.shape) > 1 and tensor_place(name).module == "other"
         for name, entry in checkpoint.entries.items()
-    )
-    return named and towers
+        if tensor_place(name).layer is None
+    )  # fmt: skip
+    return named and any(beside)
 
 
 def _check_floats(folder: Path, config: Mapping[str, Any]) -> None:
@@ -150,8 +150,8 @@ def _pair(vlm: Checkpoint, other: Checkpoint) -> dict[str, str]:
     prefix = language_prefix(vlm.entries)
     return {
         a: b for a, b in found.items()
-        if (place := tensor_place(a)).module != "other" and place.prefix.startswith("")
-        and (place.layer is None or place.prefix == prefix)
+        if ((place := tensor_place(a)).layer is not None and place.prefix == prefix)
+        or (place.layer is None and place.module != "other")
     }  # fmt: skip
 
 
