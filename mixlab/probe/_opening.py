@@ -96,14 +96,37 @@ def _paired(folders: tuple[Path, ...], checkpoints: Sequence[Checkpoint]) -> Ope
     configs = tuple(c.config() for c in checkpoints)
     for folder, config in zip(folders, configs, strict=True):
         _check_floats(folder, config)
-    pairs = [_pair(checkpoints[0], other) for other in checkpoints[1:]]
-    tensors = tuple(_tensors(checkpoints, pairs))
+    try:
+        pairs = [_pair(checkpoints[0], other) for other in checkpoints[1:]]
+        sources: tuple[TensorSource, ...] = tuple(checkpoints)
+    except MixlabError as error:
+        for other in checkpoints[1:]:
+            _refuse_size(checkpoints[0], other, error)
+        sources = _presented(checkpoints)
+        names = [n for n in sources[0].entries if tensor_place(n).module != "other"]
+        pairs = [{n: n for n in names if n in source.entries} for source in sources[1:]]
+    tensors = tuple(_tensors(sources, pairs))
     if not any(tensor.matrix for tensor in tensors):
         raise MixlabError(
             f"{folders[0]} and {folders[1]} share no matrix of a block; are both language models?"
         )
     sees = tuple(map(_sees, checkpoints, configs))
-    return Opened(folders, tuple(checkpoints), tuple(checkpoints), configs, sees, tensors)
+    return Opened(folders, tuple(checkpoints), sources, configs, sees, tensors)
+
+
+def _presented(checkpoints: Sequence[Checkpoint]) -> tuple[TensorSource, ...]:
+    """The backbones of all under the VLM's names, by what transformers knows of their layouts.
+
+    Asked only where names and shapes do not settle it (fused tensors, say): transformers is slow
+    to import.
+    """
+    from mixlab.models.layout import open_layout, present
+
+    layouts = [open_layout(checkpoint) for checkpoint in checkpoints]
+    return tuple(
+        present(checkpoint, layout, layouts[0])
+        for checkpoint, layout in zip(checkpoints, layouts, strict=True)
+    )
 
 
 def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -142,11 +165,7 @@ def _pair(vlm: Checkpoint, other: Checkpoint) -> dict[str, str]:
         name: entry.shape if not is_vocabulary(name) else _clipped(entry, mine)
         for name, entry in other.entries.items()
     }
-    try:
-        found = match_names(mine, its)
-    except MixlabError as error:
-        _refuse_size(vlm, other, error)
-        raise
+    found = match_names(mine, its)
     prefix = language_prefix(vlm.entries)
     return {
         a: b for a, b in found.items()
@@ -187,21 +206,29 @@ def _refuse_size(vlm: Checkpoint, other: Checkpoint, error: MixlabError) -> None
         ) from error
 
 
-def _tensors(checkpoints: Sequence[Checkpoint], pairs: Sequence[Mapping[str, str]]) -> list[Tensor]:
-    found, wrong = [], []
-    for name, entry in checkpoints[0].entries.items():
+def _tensors(sources: Sequence[TensorSource], pairs: Sequence[Mapping[str, str]]) -> list[Tensor]:
+    found, wrong, apart = [], [], []
+    for name, entry in sources[0].entries.items():
         names = tuple(pair.get(name) for pair in pairs)
         if not any(names):
             continue
         place = tensor_place(name)
-        entries = [
-            entry,
-            *(c.entries[n] for c, n in zip(checkpoints[1:], names, strict=True) if n is not None),
-        ]
+        theirs = zip(sources[1:], names, strict=True)
+        entries = [entry, *(s.entries[n] for s, n in theirs if n is not None)]
         wrong += [f"{e.name}: {e.dtype}" for e in entries if e.dtype not in FLOATS]
         rows = min(e.shape[0] for e in entries) if is_vocabulary(name) and entry.shape else None
         shape = entry.shape if rows is None else (rows, *entry.shape[1:])
+        apart += [
+            f"{e.name}: {list(entry.shape)} and {list(e.shape)}"
+            for e in entries
+            if e.shape[rows is not None :] != shape[rows is not None :]
+        ]
         found.append(Tensor(name, place.layer, place.module, shape, names))
+    if apart:
+        raise MixlabError(
+            f"{len(apart)} tensors have other shapes in a reference than in the VLM, expected the "
+            "same: " + ", ".join(apart[:_SHOWN]) + "; give a reference of the VLM's own size"
+        )
     if wrong:
         raise MixlabError(
             f"{len(wrong)} tensors hold no floating numbers, expected {', '.join(FLOATS)}: "
