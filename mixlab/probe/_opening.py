@@ -106,12 +106,21 @@ def _paired(folders: tuple[Path, ...], checkpoints: Sequence[Checkpoint]) -> Ope
         names = [n for n in sources[0].entries if tensor_place(n).module != "other"]
         pairs = [{n: n for n in names if n in source.entries} for source in sources[1:]]
     tensors = tuple(_tensors(sources, pairs))
-    if not any(tensor.matrix for tensor in tensors):
-        raise MixlabError(
-            f"{folders[0]} and {folders[1]} share no matrix of a block; are both language models?"
-        )
+    for at, folder in enumerate(folders[1:]):
+        _check_blocks(folders[0], folder, [t for t in tensors if t.matrix], at)
     sees = tuple(map(_sees, checkpoints, configs))
     return Opened(folders, tuple(checkpoints), sources, configs, sees, tensors)
+
+
+def _check_blocks(vlm: Path, folder: Path, matrices: Sequence[Tensor], at: int) -> None:
+    lost = [tensor.name for tensor in matrices if tensor.names[at] is None]
+    if lost or not matrices:
+        found = f"lacks {len(lost)} of the {len(matrices)}" if len(lost) < len(matrices) else "no"
+        named = f" (such as {lost[0]})" if lost else ""
+        raise MixlabError(
+            f"{folder}: {found} matrices of the blocks of {vlm}{named}; expected a language model "
+            "of the VLM's own architecture and size"
+        )
 
 
 def _presented(checkpoints: Sequence[Checkpoint]) -> tuple[TensorSource, ...]:
@@ -183,17 +192,12 @@ def _clipped(entry: TensorEntry, target: Mapping[str, tuple[int, ...]]) -> tuple
 def _refuse_size(vlm: Checkpoint, other: Checkpoint, error: MixlabError) -> None:
     a, b = (text_part(c.config()) for c in (vlm, other))
     layers = count_layers(vlm.entries), count_layers(other.entries)
-    for checkpoint, count in zip((vlm, other), layers, strict=True):
-        if not count:
-            raise MixlabError(
-                f"{checkpoint.folder}: no blocks of a language model (such as model.layers.0) "
-                "among its tensors; expected a VLM and text models"
-            ) from error
-    told = [] if layers[0] == layers[1] else [f"blocks: {layers[0]} and {layers[1]}"]
+    deep = f"blocks: {layers[0]} and {layers[1]}"
+    told = [deep] if all(layers) and layers[0] != layers[1] else []
     told += [
         f"{field}: {a[field]} and {b[field]}"
         for field in (
-            "model_type", "hidden_size", "intermediate_size", "num_attention_heads",
+            "hidden_size", "intermediate_size", "num_attention_heads",
             "num_key_value_heads", "head_dim",
         )
         if field in a and field in b and a[field] != b[field]
