@@ -49,6 +49,14 @@ def test_without_cards_the_far_side_is_unknown(family: tuple[Path, Path, Path]) 
     assert _verdicts(*family) == ["ancestor", "related, direction unknown"]
 
 
+def test_the_middle_says_what_it_cannot_tell_from_the_ancestor(
+    family: tuple[Path, Path, Path],
+) -> None:
+    found = find_lineage(family[0], family[1:]).verdicts[0]
+    assert found.rule == "triangle"
+    assert "a model tuned from it by up to" in found.because
+
+
 def test_a_card_tells_a_sibling(family: tuple[Path, Path, Path]) -> None:
     _card(family[2], "base_model: somebody/Base")
     assert _verdicts(*family) == ["ancestor", "sibling"]

@@ -66,6 +66,7 @@ def test_the_later_of_two_is_the_longer() -> None:
     rates = (end @ start / (start @ start), end @ start / (end @ end))
     assert later(rates, LIMITS) == "leaf"
     assert later(rates[::-1], LIMITS) == "middle"
+    # Weight decay shortens: lengths then tell nothing.
     shrunk = 0.98 * start + step
     rates = (shrunk @ start / (start @ start), shrunk @ start / (shrunk @ shrunk))
     assert later(rates, LIMITS) is None
