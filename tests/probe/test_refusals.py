@@ -56,7 +56,7 @@ def _no_blocks(folder: Path) -> Path:
         (_quantised, "gptq"),
         (_no_config, "no config.json"),
         (_cut, "copy or download the file again"),
-        (_no_blocks, "other: no matrices of the blocks"),
+        (_no_blocks, "18 tensors of its language model are not in the files"),
         (lambda f: f / "missing", "no such model folder"),
     ],
 )
