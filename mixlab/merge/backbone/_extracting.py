@@ -13,7 +13,6 @@ from mixlab.merge.backbone._asked import extraction
 from mixlab.merge.backbone._opening import Opened, open_model
 from mixlab.merge.planning._configs import load_config
 from mixlab.merge.planning._folders import model_folder
-from mixlab.merge.planning._layouts import lm_layout, present
 from mixlab.merge.planning._mistakes import Mistakes
 from mixlab.merge.planning._side_files import side_files
 from mixlab.spec import MixlabError
@@ -38,6 +37,8 @@ def plan_extraction(vlm: str | Path, reference: str | Path | None = None) -> Mer
     Raises:
         MixlabError: it is no VLM, or not every tensor of the causal LM is found in it.
     """
+    from mixlab.models.layout import lm_layout, present
+
     opened = open_model(vlm, "vlm", vlm=True)
     try:
         config, cls = _lm(opened, reference)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mixlab.checkpoint import Checkpoint, TensorSource
 from mixlab.merge.planning._folders import model_folder
 from mixlab.merge.planning._heads import Heads
-from mixlab.merge.planning._layouts import open_layout
 from mixlab.merge.planning._opening import Side
 from mixlab.merge.planning._whole import check_whole
 from mixlab.spec import MixlabError
+
+if TYPE_CHECKING:
+    from mixlab.models.layout import Layout
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Opened:
 
     checkpoint: Checkpoint
     config: dict[str, Any]
-    layout: Any
+    layout: Layout
 
     @property
     def folder(self) -> Path:
@@ -62,6 +64,8 @@ def open_model(given: str | Path, key: str, *, vlm: bool) -> Opened:
         MixlabError: no such folder, damaged or quantised weights, tensors that cannot be placed, or
             the other kind of model.
     """
+    from mixlab.models.layout import open_layout
+
     checkpoint = Checkpoint.open(model_folder(given), key=key)
     try:
         config = checkpoint.config()

@@ -11,7 +11,7 @@ from mixlab.merge.backbone._asked import splicing
 from mixlab.merge.backbone._opening import Opened, open_model
 from mixlab.merge.planning._config import output_config
 from mixlab.merge.planning._configs import compare_functions
-from mixlab.merge.planning._layouts import present
+from mixlab.merge.planning._language import first_rows
 from mixlab.merge.planning._misfits import FLOATS
 from mixlab.merge.planning._mistakes import Mistakes
 from mixlab.merge.planning._pairing import is_buffer
@@ -30,6 +30,8 @@ def plan_splice(vlm: str | Path, lm: str | Path) -> MergePlan:
     Raises:
         MixlabError: all in which the two do not fit.
     """
+    from mixlab.models.layout import present
+
     target = open_model(vlm, "vlm", vlm=True)
     try:
         other = open_model(lm, "lm", vlm=False)
@@ -81,6 +83,7 @@ class _Splice:
         self._mistakes = mistakes
         self._layers = count_layers(target.checkpoint.entries)
         self._heads = target.heads()
+        self._first_rows = first_rows(target.layout)
 
     def all(self) -> tuple[TensorPlan, ...]:
         """Every tensor of the VLM in its order."""
@@ -97,6 +100,8 @@ class _Splice:
         if its is None:
             if is_buffer(entry.name):
                 return self._kept(entry, "buffer, given by the config")
+            if self._first_rows.get(entry.name):
+                return self._kept(entry, "rows that the language model has not")
             self._mistakes.add(f"{entry.name}: {self._other.folder} has no tensor for it", _FIT)
             return self._kept(entry, "no counterpart")
         if its.dtype != entry.dtype and not {its.dtype, entry.dtype} <= FLOATS:

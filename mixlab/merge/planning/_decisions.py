@@ -92,6 +92,8 @@ class Decisions:
             return self._keep(entry, "buffer, given by the config")
         if self.language is not None and name not in self.language:
             return self._keep(entry, f"not the language model's ({part_of(name)})")
+        if lacking and self.vocabularies is not None and self.vocabularies.first_rows.get(name):
+            return self._keep(entry, f"rows of tokens that {without} has not")
         expected = any(self._should_have(side, name) for side in lacking)
         if lacking and not partners and not expected:
             return self._keep(entry, f"only in the target ({part_of(name)})")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from mixlab.checkpoint import language_prefix, tensor_place
-from mixlab.merge.planning._layouts import open_layout, present
+from mixlab.checkpoint import is_vocabulary, language_prefix, tensor_place
 from mixlab.merge.planning._mistakes import Mistakes
 from mixlab.merge.planning._opening import Side, pair_sides
 from mixlab.merge.planning._pairing import head_and_table
 from mixlab.merge.planning._recipe import Recipe
 from mixlab.merge.planning._token_rows import Vocabularies
 from mixlab.spec import MixlabError, SpecError
+
+if TYPE_CHECKING:
+    from mixlab.models.layout import Layout
 
 
 @dataclass(frozen=True)
@@ -23,10 +25,12 @@ class Language:
     Args:
         names: of the target's tensors that are its language model's.
         facts: how that is known, one sentence each.
+        first_rows: of vocabulary tables in pieces, the row that each begins with.
     """
 
     names: Set[str]
     facts: tuple[str, ...] = ()
+    first_rows: Mapping[str, int] = field(default_factory=dict)
 
 
 def pair_language(recipe: Recipe, sides: list[Side], target: Side) -> Language:
@@ -40,8 +44,10 @@ def pair_language(recipe: Recipe, sides: list[Side], target: Side) -> Language:
     """
     if any(side.names is not None for side in sides):
         return _pair_by_hand(recipe, sides, target)
+    from mixlab.models.layout import open_layout, present
+
     mistakes: list[SpecError] = []
-    layouts: dict[int, Any] = {}
+    layouts: dict[int, Layout] = {}
     for side in [target, *(one for one in sides if one is not target)]:
         of = side.of if side.role == "extra" else side.index
         try:
@@ -63,12 +69,23 @@ def pair_language(recipe: Recipe, sides: list[Side], target: Side) -> Language:
                 break
     if mistakes:
         raise mistakes[0] if len(mistakes) == 1 else MixlabError("\n".join(map(str, mistakes)))
-    names = set(layouts[target.index].backbone)
+    mine = layouts[target.index]
     _lend_tables(sides, target)
     how = dict.fromkeys(
         f"{sides[at].folder.resolve().name} {one.how}" for at, one in layouts.items()
     )
-    return Language(names, (f"language models placed: {'; '.join(how)}",))
+    told = f"language models placed: {'; '.join(how)}"
+    return Language(frozenset(mine.backbone), (told,), first_rows(mine))
+
+
+def first_rows(layout: Layout) -> dict[str, int]:
+    """Of tables that are stored in pieces: stored name -> the row that the piece begins with."""
+    found: dict[str, int] = {}
+    for group in layout.groups:
+        rows = None if group.conversion is None else group.conversion.rows()
+        if rows is not None and all(is_vocabulary(name) for name in group.stored):
+            found |= {name: first for name, (first, _) in rows.items()}
+    return found
 
 
 def _lend_tables(sides: list[Side], target: Side) -> None:
@@ -91,14 +108,16 @@ def _pair_by_hand(recipe: Recipe, sides: list[Side], target: Side) -> Language:
     return Language(names)
 
 
-def align_vocabularies(sides: list[Side], target: Side, mistakes: Mistakes) -> Vocabularies:
+def align_vocabularies(
+    language: Language, sides: list[Side], target: Side, mistakes: Mistakes
+) -> Vocabularies:
     """The vocabularies of all models beside the target's; further tensors have their model's."""
     folders = {
         side.index: (sides[side.of] if side.role == "extra" else side).folder
         for side in sides
         if side is not target
     }
-    return Vocabularies(target.folder, folders, mistakes)
+    return Vocabularies(target.folder, folders, mistakes, language.first_rows)
 
 
 def _in_language(name: str, prefix: str | None) -> bool:

@@ -59,7 +59,7 @@ def _plan(recipe: Recipe, method: MergeMethod, sides: list[Side]) -> MergePlan:
         told += compare_sides(sides, target, mistakes)
         mistakes.stop("the models do not fit")
         language = pair_language(recipe, sides, target)
-        vocabularies = align_vocabularies(sides, target, mistakes)
+        vocabularies = align_vocabularies(language, sides, target, mistakes)
     heads = Heads.of(target)
     decisions = Decisions(
         recipe,

@@ -92,11 +92,14 @@ class Vocabularies:
         target: folder of the model that the output is made after.
         others: index among the plan's sources -> folder of each further model.
         mistakes: where tokenizers that cannot be trusted go.
+        first_rows: of tables in pieces, the row of the vocabulary that each begins with. Only rows
+            that stand in the same piece of all models are merged.
     """
 
     target: Path
     others: Mapping[int, Path]
     mistakes: Mistakes
+    first_rows: Mapping[str, int] = field(default_factory=dict)
     _aligned: dict[int, Aligned] = field(default_factory=dict)
     _told: dict[tuple[object, ...], VocabularyRows] = field(default_factory=dict)
 
@@ -111,7 +114,7 @@ class Vocabularies:
         Returns:
             How many of the first ones, None for all; or else which.
         """
-        size = entry.shape[0]
+        size, first = entry.shape[0], self.first_rows.get(entry.name, 0)
         row_of: dict[int, np.ndarray] = {}
         shared, known = np.ones(size, bool), np.ones(size, bool)
         for index, its in others.items():
@@ -128,11 +131,13 @@ class Vocabularies:
                 count = min(size, its.shape[0])
                 found[:count] = np.arange(count)
             else:
-                fits = (aligned.mine < size) & (aligned.its < its.shape[0])
-                found[aligned.mine[fits]] = aligned.its[fits]
+                mine, other = aligned.mine - first, aligned.its - first
+                fits = (mine >= 0) & (mine < size) & (other >= 0) & (other < its.shape[0])
+                found[mine[fits]] = other[fits]
             if aligned.known is not None:
                 known[:] = False
-                known[aligned.known[aligned.known < size]] = True
+                tokens = aligned.known - first
+                known[tokens[(tokens >= 0) & (tokens < size)]] = True
             shared &= found >= 0
         rows = np.flatnonzero(shared)
         self._tell(entry, others, row_of, rows, known)

@@ -11,6 +11,7 @@ from mixlab.checkpoint import (
     Checkpoint,
     TensorEntry,
     TensorSource,
+    is_vocabulary,
     match_names,
     spell,
     tensor_size,
@@ -52,8 +53,13 @@ def present(source: Checkpoint, layout: Layout, like: Layout) -> TensorSource:
 def _matched(layout: Layout, like: Layout) -> dict[str, TensorEntry]:
     """Pairs by names and shapes, the source's headers under the other's names."""
     mine = {name: layout.entries[name] for name in layout.backbone}
-    shapes = {name: entry.shape for name, entry in mine.items()}
     theirs = {name: like.entries[name].shape for name in like.backbone}
+    # Either side may have more rows of tokens: that is no evidence.
+    rows = min((shape[0] for name, shape in theirs.items() if is_vocabulary(name)), default=0)
+    shapes = {
+        name: (min(entry.shape[0], rows), *entry.shape[1:]) if is_vocabulary(name) else entry.shape
+        for name, entry in mine.items()
+    }
     pairs = match_names(theirs, shapes)
     return {name: mine[pairs[name]] for name in like.backbone if name in pairs}
 
