@@ -28,8 +28,6 @@ from mixlab.merge import (
 from mixlab.models.backbone import extract_backbone, register
 
 FAULTS = {
-    ("molmo2-qwen3", "hub"): "the image's rows stand in a tensor of their own",
-    ("molmo2-olmo3", "hub"): "the image's rows stand in a tensor of their own",
     ("gemma3n", ""): "two projections of the language model are not found",
     ("gemma4", ""): "head sizes by layer cannot be compared",
     ("gemma4_unified", ""): "head sizes by layer cannot be compared",
