@@ -107,7 +107,7 @@ def _decoder(model: PreTrainedModel) -> PreTrainedModel:
         raise MixlabError(f"{name} is an encoder and a decoder; it has no causal language model")
     found: Any = model.get_decoder()
     # Some models hold a whole causal LM, head included, where others hold a decoder.
-    while found is not None and found is not model and found.get_output_embeddings() is not None:
+    while found is not None and found.get_output_embeddings() is not None:
         inner = found.get_decoder()
         if inner is found:
             inner = getattr(found, "model", None)
