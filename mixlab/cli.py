@@ -141,6 +141,8 @@ def merge(
     models = _pairs(model or [])
     asked: str | dict[str, Any] | None = recipe
     if vlm is not None and reference is not None:
+        with _kept_for_good():
+            import transformers.generation.utils  # noqa: F401  a second quicker here than later
         asked, out = pair_recipe(vlm, reference, alpha=alpha, method=method), _only(recipe, out)
     elif vlm or reference or alpha is not None or method:
         raise MixlabError("--vlm and --reference go together, and --alpha and --method with them")
@@ -408,6 +410,8 @@ def extract(
     Example: mixlab backbone extract models/my-vlm models/my-vlm-backbone
     """
     with _kept_for_good():
+        import transformers.generation.utils  # noqa: F401  a second quicker here than later
+
         from mixlab.merge import MergeDisplay, extract_checkpoint, preview_backbone
 
     if dry_run:
@@ -454,6 +458,8 @@ def splice(
     Example: mixlab backbone splice models/my-vlm models/tuned-backbone models/my-vlm-2
     """
     with _kept_for_good():
+        import transformers.generation.utils  # noqa: F401  a second quicker here than later
+
         from mixlab.merge import MergeDisplay, preview_backbone, splice_checkpoint
 
     if dry_run:
