@@ -23,7 +23,7 @@ def folders(tmp_path: Path) -> list[str]:
 def test_the_verdict_stands_first(folders: list[str]) -> None:
     result = CliRunner().invoke(app, ["lineage", *folders], catch_exceptions=False)
     assert result.exit_code == 0
-    lines = result.output.splitlines()
+    lines = result.stdout.splitlines()
     assert lines[0] == f"VLM {folders[0]}"
     assert lines[1].split() == ["reference", "verdict", "rule", "distance", "cosine", "identical"]
     assert "ancestor  frozen" in result.output

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mixlab.models._anatomy import text_config
 from mixlab.models._kin import ROPE_OF_IMAGES
-from mixlab.models.backbone._config import natural_type
+from mixlab.models.backbone._config import backbone_config, natural_type
+from mixlab.spec import MixlabError
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -79,7 +80,7 @@ def compare_configs(vlm_config: PretrainedConfig, lm_config: PretrainedConfig) -
     rope of each kind of layer, M-RoPE, windows, norms, biases, soft-caps, scales, routing, and
     whatever else only one of the configs or both with other values have. Tokens are not compared.
     """
-    ours, theirs = text_config(vlm_config), text_config(lm_config)
+    ours, theirs = _stand_alone(vlm_config), text_config(lm_config)
     found: list[Difference] = []
     for field, names in _SIZES.items():
         mine, its = _size(ours, field, names), _size(theirs, field, names)
@@ -89,6 +90,7 @@ def compare_configs(vlm_config: PretrainedConfig, lm_config: PretrainedConfig) -
     if families[0] != families[1]:
         found.append(Difference("model_type", *families, "function"))
     mine, its = _function(ours), _function(theirs)
+    mine["mrope"], its["mrope"] = _mrope(text_config(vlm_config)), _mrope(theirs)
     for field in sorted(mine.keys() | its.keys()):
         one, other = mine.get(field), its.get(field)
         # A field that one family's config has not, or has off, is no difference by itself.
@@ -102,8 +104,25 @@ def compare_configs(vlm_config: PretrainedConfig, lm_config: PretrainedConfig) -
     return found
 
 
+def _stand_alone(config: PretrainedConfig) -> PretrainedConfig:
+    """What the language model computes, in the words of the LM family that it is kin to."""
+    try:
+        made, _ = backbone_config(config, bool(getattr(config, "tie_word_embeddings", False)))
+    except MixlabError:
+        return text_config(config)
+    return text_config(made)
+
+
+def _value(config: PretrainedConfig, name: str) -> Any:
+    """A field of a config; where it differs by layer, a list of its values."""
+    try:
+        return getattr(config, name, None)
+    except Exception:  # transformers' own class, private: the field is a layer's, not the model's
+        return [getattr(one, name, None) for one in config.per_layer_config]
+
+
 def _size(config: PretrainedConfig, field: str, names: tuple[str, ...]) -> Any:
-    value = next((v for n in names if (v := getattr(config, n, None)) is not None), None)
+    value = next((v for n in names if (v := _value(config, n)) is not None), None)
     if field == "num_hidden_layers" and value is not None:
         value -= len(getattr(config, "cross_attention_layers", None) or ())
     if value is None and field == "head_dim":
@@ -122,20 +141,24 @@ def _function(config: PretrainedConfig) -> dict[str, Any]:
         if "dropout" in name or name.endswith(("token_id", "token_index", "_plan")):
             continue
         out[_RENAMED.get(name, name)] = value
-    out["rope"], out["mrope"] = _rope(config)
+    out["rope"] = _rope(config)
     out["sliding_window"] = _windows(config)
     return out
 
 
-def _rope(config: PretrainedConfig) -> tuple[Any, Any]:
+def _mrope(config: PretrainedConfig) -> Any:
     rope = dict(getattr(config, "rope_parameters", None) or {})
-    images = {k: v for k, v in rope.items() if k in ROPE_OF_IMAGES and v}
+    return {k: v for k, v in rope.items() if k in ROPE_OF_IMAGES and v} or None
+
+
+def _rope(config: PretrainedConfig) -> Any:
+    rope = dict(getattr(config, "rope_parameters", None) or {})
     kept = {
         k: _plain(v) if isinstance(v, dict) else v
         for k, v in rope.items()
         if k not in ROPE_OF_IMAGES and v is not None
     }
-    return _plain(kept), images or None
+    return _plain(kept)
 
 
 def _plain(rope: dict[str, Any]) -> dict[str, Any]:
@@ -149,8 +172,8 @@ def _plain(rope: dict[str, Any]) -> dict[str, Any]:
 
 def _windows(config: PretrainedConfig) -> Any:
     """The window of each layer; None where every layer sees all."""
-    window = getattr(config, "sliding_window", None)
-    kinds = getattr(config, "layer_types", None)
+    window = _value(config, "sliding_window")
+    kinds = _value(config, "layer_types")
     apart = set(getattr(config, "cross_attention_layers", None) or ())
     if kinds is None:
         if window is None or getattr(config, "use_sliding_window", True) is False:

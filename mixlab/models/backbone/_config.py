@@ -21,8 +21,12 @@ _AFTER_HEAD: dict[str, Any] = {
     "logit_scale": 1.0,
     "logits_scaling": 1.0,
     "lm_head_multiplier": 1.0,
+    "output_multiplier": 1.0,
     "final_logit_softcapping": None,
 }
+_FACTORS = {
+    "logit_scale": 1, "logits_scaling": -1, "lm_head_multiplier": 1, "output_multiplier": 1,
+}  # fmt: skip
 # Fields that say how to store, train or search, not what is computed.
 _NO_FUNCTION = frozenset(
     {"architectures", "dtype", "torch_dtype", "use_cache", "id2label", "label2id", "problem_type",
@@ -206,10 +210,10 @@ def _generic(
         del inside.quantization_config
     source = inspect.getsource(vlm_class)
     factor = 1.0
-    if "logits_scaling" in source and hasattr(text, "logits_scaling"):
-        factor /= float(text.logits_scaling)
-    if "logit_scale" in source and getattr(text, "logit_scale", None) is not None:
-        factor *= float(text.logit_scale)
+    for name, power in _FACTORS.items():
+        value = getattr(text, name, None)
+        if name in source and value is not None:
+            factor *= float(value) ** power
     cap = "final_logit_softcapping" in source and getattr(text, "final_logit_softcapping", None)
     rows = head.weight.shape[0]
     tokens: dict[str, Any] = {

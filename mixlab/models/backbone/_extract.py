@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy as copying
 from typing import TYPE_CHECKING, Any
 
-from mixlab.models._anatomy import is_vlm, read_anatomy, text_config
+from mixlab.models._anatomy import is_vlm, read_anatomy
 from mixlab.models.backbone._config import backbone_config, natural_type
 from mixlab.models.backbone._fit import check_fit, first_rows
 from mixlab.models.backbone._refuse import refuse_unreadable
@@ -16,6 +16,13 @@ from mixlab.spec import MixlabError
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
+
+# Families whose logits tests compare, in the class that is chosen without a reference.
+_TESTED = frozenset(
+    {"aya_vision", "gemma3", "glm4v", "glm4v_moe", "idefics2", "idefics3", "internvl", "lfm2_vl",
+     "llama4", "llava", "llava_next", "llava_onevision", "mistral3", "mllama", "molmo2", "ovis2",
+     "paligemma", "perception_lm", "qwen2_5_vl", "qwen2_vl", "qwen3_vl", "qwen3_vl_moe", "smolvlm"}
+)  # fmt: skip
 
 
 def extract_backbone(
@@ -40,9 +47,9 @@ def extract_backbone(
     """
     from accelerate import init_empty_weights
 
-    if not hasattr(vlm, "config") or not is_vlm(vlm):
-        raise MixlabError(f"{type(vlm).__name__} is a language model already")
     refuse_unreadable(vlm)
+    if not is_vlm(vlm):
+        raise _no_vlm(vlm)
     anatomy = read_anatomy(vlm)
     given = None if reference is None else reference.config
     config, cls = backbone_config(vlm.config, tied(vlm), given, vlm_class=type(vlm))
@@ -66,10 +73,22 @@ def extract_backbone(
     if getattr(vlm, "generation_config", None) is not None:
         lm.generation_config = copying.deepcopy(vlm.generation_config)
     lm.train(vlm.training)
-    natural = natural_type(vlm.config)
-    if natural is None or natural != config.model_type or text_config(vlm.config) is None:
+    if vlm.config.model_type not in _TESTED or config.model_type != natural_type(vlm.config):
         compare_logits(vlm, lm)
     return lm
+
+
+def _no_vlm(model: PreTrainedModel) -> MixlabError:
+    from transformers import PretrainedConfig
+
+    name, parts = type(model).__name__, vars(model.config).items()
+    beside = [key for key, value in parts if isinstance(value, PretrainedConfig) and key[0] != "_"]
+    if beside and model.config.model_type != "mixlab_backbone":
+        return MixlabError(
+            f"{name} has no text config of its own beside {', '.join(beside)}: its decoder reads "
+            "text and images with the same layers, so no language model stands apart in it"
+        )
+    return MixlabError(f"{name} is a language model already")
 
 
 def _copied(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mixlab.models._anatomy import text_config
+from mixlab.models._anatomy import read_anatomy, text_config
 from mixlab.spec import MixlabError
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PreTrainedModel
 
 _TOKENS = 12
 
 
 def compare_logits(vlm: PreTrainedModel, lm: PreTrainedModel) -> None:
-    """Run both on the same text.
+    """Run both on the same text; of a VLM that takes no text alone, the decoder and the head.
 
     Raises:
-        MixlabError: the logits differ by more than rounding, relative to the largest.
+        MixlabError: the logits differ by more than rounding, or the VLM can't be run.
     """
     import torch
 
@@ -27,10 +28,11 @@ def compare_logits(vlm: PreTrainedModel, lm: PreTrainedModel) -> None:
     ids = [i for i in range(rows // 3, rows) if i not in special][:_TOKENS]
     tokens = torch.tensor([ids], device=vlm.device)
     modes = vlm.training, lm.training
-    vlm.eval(), lm.eval()
+    vlm.eval()
+    lm.eval()
     try:
         with torch.no_grad():
-            theirs = vlm(input_ids=tokens).logits.float()
+            theirs = _vlm_logits(vlm, tokens).float()
             ours = lm(input_ids=tokens).logits.float()
     finally:
         vlm.train(modes[0])
@@ -44,6 +46,25 @@ def compare_logits(vlm: PreTrainedModel, lm: PreTrainedModel) -> None:
             f"than the VLM: {apart:.3g} apart where {bound:.3g} is rounding. The class does not "
             "fit the VLM's language model; give a reference of another class, or none"
         )
+
+
+def _vlm_logits(vlm: PreTrainedModel, tokens: torch.Tensor) -> torch.Tensor:
+    try:
+        return vlm(input_ids=tokens).logits
+    except (TypeError, ValueError, AttributeError):
+        pass  # it wants pixels
+    anatomy = read_anatomy(vlm)
+    try:
+        root = (anatomy.head or "").rpartition(".")[0]
+        if root and anatomy.decoder.startswith(f"{root}."):
+            return vlm.get_submodule(root)(input_ids=tokens).logits
+        hidden = vlm.get_submodule(anatomy.decoder)(input_ids=tokens).last_hidden_state
+        return vlm.get_submodule(anatomy.head or "")(hidden)
+    except (TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise MixlabError(
+            f"{type(vlm).__name__} can't be run on text alone, so nothing shows that the LM taken "
+            f"out of it computes the same: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _rows(lm: PreTrainedModel) -> int:
