@@ -17,6 +17,7 @@ from mixlab.checkpoint._names import (
     tensor_place,
 )
 from mixlab.checkpoint._open import Checkpoint
+from mixlab.checkpoint._plain import check_plain, text_part
 from mixlab.checkpoint._reading import read_state
 from mixlab.checkpoint._segments import SEGMENT, SegmentDigest, combine_digest, digest_source
 from mixlab.checkpoint._source import TensorSource
@@ -36,6 +37,7 @@ __all__ = [
     "TensorEntry",
     "TensorSource",
     "check_inside",
+    "check_plain",
     "combine_digest",
     "count_layers",
     "digest_folder",
@@ -53,6 +55,7 @@ __all__ = [
     "spell",
     "tensor_place",
     "tensor_size",
+    "text_part",
     "torch_dtype",
     "weight_files",
 ]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mixlab.probe._opening import Opened, text_part
+from mixlab.checkpoint import text_part
+from mixlab.probe._opening import Opened
 from mixlab.probe._rows import Tokens
 
 _LIMIT = 1_000_000

@@ -12,11 +12,13 @@ from mixlab.checkpoint import (
     Module,
     TensorEntry,
     TensorSource,
+    check_plain,
     count_layers,
     is_vocabulary,
     language_prefix,
     match_names,
     tensor_place,
+    text_part,
 )
 from mixlab.probe._reading import FLOATS
 from mixlab.spec import MixlabError
@@ -94,8 +96,8 @@ def open_models(vlm: str | Path, references: Sequence[str | Path]) -> Opened:
 
 def _paired(folders: tuple[Path, ...], checkpoints: Sequence[Checkpoint]) -> Opened:
     configs = tuple(c.config() for c in checkpoints)
-    for folder, config in zip(folders, configs, strict=True):
-        _check_floats(folder, config)
+    for folder, config, one in zip(folders, configs, checkpoints, strict=True):
+        check_plain(folder, config, one.entries)
     try:
         pairs = [_pair(checkpoints[0], other) for other in checkpoints[1:]]
         sources: tuple[TensorSource, ...] = tuple(checkpoints)
@@ -138,12 +140,6 @@ def _presented(checkpoints: Sequence[Checkpoint]) -> tuple[TensorSource, ...]:
     )
 
 
-def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The language model's part of a config as plain data."""
-    inner = (config.get(key) for key in ("text_config", "llm_config", "language_config"))
-    return next((part for part in inner if isinstance(part, dict)), config)
-
-
 def _sees(checkpoint: Checkpoint, config: Mapping[str, Any]) -> bool:
     """Whether there is a part beside the language model: named by the config, and with matrices."""
     named = any(word in key for key in config for word in _SENSES)
@@ -153,18 +149,6 @@ def _sees(checkpoint: Checkpoint, config: Mapping[str, Any]) -> bool:
         if tensor_place(name).layer is None
     )  # fmt: skip
     return named and any(beside)
-
-
-def _check_floats(folder: Path, config: Mapping[str, Any]) -> None:
-    for part in (config, text_part(config)):
-        about = part.get("quantization_config")
-        if about:
-            how = about.get("quant_method", "") if isinstance(about, dict) else ""
-            raise MixlabError(
-                f"{folder / 'config.json'}: the weights are quantised"
-                f"{f' ({how})' if how else ''}, expected floating numbers; give the unquantised "
-                "model, or load it with transformers, call model.dequantize() and save_pretrained()"
-            )
 
 
 def _pair(vlm: Checkpoint, other: Checkpoint) -> dict[str, str]:

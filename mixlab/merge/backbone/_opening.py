@@ -10,7 +10,6 @@ from mixlab.checkpoint import Checkpoint, TensorSource
 from mixlab.merge.planning._folders import model_folder
 from mixlab.merge.planning._heads import Heads
 from mixlab.merge.planning._opening import Side
-from mixlab.merge.planning._whole import check_whole
 from mixlab.spec import MixlabError
 
 if TYPE_CHECKING:
@@ -69,7 +68,6 @@ def open_model(given: str | Path, key: str, *, vlm: bool) -> Opened:
     checkpoint = Checkpoint.open(model_folder(given), key=key)
     try:
         config = checkpoint.config()
-        check_whole(checkpoint.folder, config)
         layout = open_layout(checkpoint)
         if vlm and layout.kind != "vlm":
             raise MixlabError(

@@ -13,6 +13,7 @@ from mixlab.checkpoint import (
     Checkpoint,
     LoraSource,
     TensorSource,
+    check_plain,
     count_layers,
     language_prefix,
     tensor_place,
@@ -23,7 +24,6 @@ from mixlab.merge.mergekit_yaml._references import Reference
 from mixlab.merge.planning._folders import model_folder
 from mixlab.merge.planning._pairing import head_and_table
 from mixlab.merge.planning._same import same_bytes
-from mixlab.spec import MixlabError
 
 # Outside blocks: ("", tail) for the language model, whose prefix does not matter; else the name.
 Key = tuple[str, str]
@@ -149,7 +149,7 @@ def open_model(
         source, closables = checkpoint, (checkpoint,)
         try:
             config = checkpoint.config()
-            _check_whole(config, folder)
+            check_plain(folder, config, checkpoint.entries)
         except BaseException:
             checkpoint.close()
             raise
@@ -162,13 +162,3 @@ def open_model(
             raise
         source, closables = lora, (lora, *closables)
     return Opened(index, reference, source, folder, config, closables)
-
-
-def _check_whole(config: Mapping[str, Any], folder: Path) -> None:
-    text = config.get("text_config")
-    for part in (config, text if isinstance(text, dict) else {}):
-        if part.get("quantization_config"):
-            raise MixlabError(
-                f"{folder / 'config.json'}: the weights are quantised and cannot be averaged; give "
-                "the unquantised model"
-            )

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mixlab.checkpoint import text_part
 from mixlab.merge.planning._mistakes import Mistakes
 from mixlab.merge.planning._opening import Side
-from mixlab.merge.planning._whole import text_part
 from mixlab.spec import MixlabError
 
 if TYPE_CHECKING:

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from mixlab.checkpoint import Checkpoint, TensorEntry, TensorSource
+from mixlab.checkpoint import Checkpoint, TensorEntry, TensorSource, check_plain, text_part
 from mixlab.merge._method import MergeMethod
 from mixlab.merge._plan import Input
 from mixlab.merge.planning._folders import model_folder
 from mixlab.merge.planning._pairing import pair_names
 from mixlab.merge.planning._recipe import Recipe
-from mixlab.merge.planning._whole import check_whole, text_part
 from mixlab.spec import MixlabError, SpecError, nearest
 
 Role = Literal["model", "base", "extra"]
@@ -92,7 +91,7 @@ def open_sides(recipe: Recipe, method: MergeMethod) -> list[Side]:
         sides.append(Side(len(sides), role, path, given, source, source, {}, names, of))
         try:
             sides[-1].config = {} if role == "extra" else source.config()
-            check_whole(sides[-1].folder, sides[-1].config)
+            check_plain(sides[-1].folder, sides[-1].config, source.entries)
         except MixlabError as error:
             mistakes.append(recipe.error(path, str(error), of=given))
     if mistakes:

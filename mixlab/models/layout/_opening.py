@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mixlab.checkpoint import Checkpoint, TensorEntry, item_size, spell
+from mixlab.checkpoint import Checkpoint, TensorEntry, check_plain, item_size, spell
 from mixlab.models._anatomy import is_vlm, read_anatomy
 from mixlab.models.backbone import tied as is_tied
 from mixlab.models.layout._evidence import place_by_names
@@ -19,11 +19,6 @@ from mixlab.spec import MixlabError
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
-# What packed weights keep beside them, whatever config.json says.
-_PACKED = (
-    ".qweight", ".qzeros", ".g_idx", ".SCB", ".absmax", ".weight_scale", ".weight_scale_inv",
-    ".weight_packed", ".quant_state.bitsandbytes__nf4", ".quant_state.bitsandbytes__fp4",
-)  # fmt: skip
 _SHOWN = 8
 
 
@@ -38,7 +33,7 @@ def open_layout(checkpoint: Checkpoint) -> Layout:
             twice, or it has no causal language model.
     """
     config, folder = checkpoint.config(), checkpoint.folder
-    _check_plain(folder, checkpoint.entries)
+    check_plain(folder, config, checkpoint.entries)
     model, why = build_skeleton(folder, config)
     if model is None:
         return place_by_names(checkpoint.entries, config, checkpoint.tied, why)
@@ -115,12 +110,3 @@ def _check_complete(
         f"model are not in the files: {', '.join(lost[:_SHOWN])}{more}{also}; do config.json and "
         "the weights belong together, and is the download complete?"
     )
-
-
-def _check_plain(folder: Path, entries: Mapping[str, TensorEntry]) -> None:
-    packed = next((name for name in entries if name.endswith(_PACKED)), None)
-    if packed is not None:
-        raise MixlabError(
-            f"{folder}: {packed}: the weights are quantised; give the unquantised model, or load "
-            "it with transformers, call model.dequantize() and save_pretrained()"
-        )
