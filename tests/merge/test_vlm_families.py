@@ -1,6 +1,5 @@
 """Families of VLMs by check, on disk: merged with a reference, the backbone out and in again."""
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -27,24 +26,7 @@ from mixlab.merge import (
 )
 from mixlab.models.backbone import extract_backbone, register
 
-FAULTS = {
-    ("gemma3n", ""): "two projections of the language model are not found",
-    ("gemma4", ""): "head sizes by layer cannot be compared",
-    ("gemma4_unified", ""): "head sizes by layer cannot be compared",
-}
-"""What is not mended yet; a case that passes is to be taken out."""
-
-
-def case(name: str, layout: str = "") -> object:
-    fault = FAULTS.get((name, layout))
-    marks = () if fault is None else pytest.mark.xfail(strict=True, reason=fault)
-    return pytest.param(name, *([layout] if layout else []), marks=marks)
-
-
-CASES = [case(name, layout) for name in FAMILIES for layout in ("saved", "hub")]
-pytestmark = pytest.mark.skipif(
-    find_spec("mixlab.models.layout") is None, reason="there is nothing to read layouts with yet"
-)
+CASES = [(name, layout) for name in FAMILIES for layout in ("saved", "hub")]
 
 
 class Pair:
@@ -158,7 +140,7 @@ def test_extracted_on_disk_it_is_what_memory_gives_and_back_in_no_byte_changes(
     assert pair.beside(spliced) == []
 
 
-@pytest.mark.parametrize("name", [case(name) for name in TOWERLESS])
+@pytest.mark.parametrize("name", list(TOWERLESS))
 @torch.no_grad()
 def test_a_vlm_whose_tower_cannot_be_built_gives_its_language_model(
     name: str, tmp_path: Path
@@ -176,7 +158,7 @@ def test_a_vlm_whose_tower_cannot_be_built_gives_its_language_model(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [case(name) for name in GENERIC])
+@pytest.mark.parametrize("name", list(GENERIC))
 @torch.no_grad()
 def test_families_that_nobody_listed_go_out_and_in_and_are_merged(
     name: str, tmp_path: Path

@@ -31,10 +31,13 @@ def place_by_names(
             f"{why}; and its names show no blocks of a language model (such as model.layers.0): "
             f"{shown}, …; give the prefixes by hand with `names:` in a recipe"
         )
+    own = prefix not in ("", "model.", "transformer.")  # a module of the language model's own
     groups, others = [], []
     for name in entries:
         place = tensor_place(name)
         apart = place.module == "other" if place.layer is None else place.prefix != prefix
+        if place.layer is None and own and name.startswith(prefix):
+            apart = False  # projections that no other family has, say
         if apart:
             others.append(name)
         elif place.module == "lm_head":
