@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mixlab.checkpoint import digest_state, read_header, weight_files
 from mixlab.models._images import ImageReader
 from mixlab.models._prompt import PromptEncoder
+from mixlab.models._quiet import quiet
 from mixlab.models.backbone import backbone_state, register
 from mixlab.spec import MixlabError
 
@@ -71,7 +72,7 @@ def load_model(
         raise MixlabError(f"dtype {dtype!r}; expected float32, bfloat16 or float16")
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    with _quiet():
+    with quiet():
         model, info = auto.from_pretrained(
             path, dtype=getattr(torch, dtype), output_loading_info=True, use_safetensors=True
         )
@@ -158,19 +159,3 @@ def _encoder(path: Path, config: PretrainedConfig, kind: str) -> PromptEncoder:
         stop_ids=stops,
         where=str(path),
     )
-
-
-class _quiet:
-    """Transformers' progress bars off for a while: callers show progress of their own."""
-
-    def __enter__(self) -> None:
-        from transformers.utils import logging
-
-        self.shown = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()
-
-    def __exit__(self, *_: object) -> None:
-        from transformers.utils import logging
-
-        if self.shown:
-            logging.enable_progress_bar()

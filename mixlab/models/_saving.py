@@ -7,7 +7,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mixlab.models._loading import _quiet
+from mixlab.models._quiet import quiet
 from mixlab.store import atomic_folder
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def save_model_folder(model: PreTrainedModel, folder: str | Path, source: str | 
     """
     folder, source = Path(folder), Path(source)
     with atomic_folder(folder) as aside:
-        with _quiet():
+        with quiet():
             model.save_pretrained(aside)
         for item in sorted(source.iterdir()):
             if not any(fnmatch(item.name, pattern) for pattern in _CARRIED):

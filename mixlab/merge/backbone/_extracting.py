@@ -44,8 +44,9 @@ def plan_extraction(vlm: str | Path, reference: str | Path | None = None) -> Mer
         config, cls = _lm(opened, reference)
         like = lm_layout(config, cls)
         source = present(opened.checkpoint, opened.layout, like)
+        shapes = {name: entry.shape for name, entry in like.entries.items()}
         _check_complete(opened, set(source.entries), set(like.backbone))
-        tensors = _tensors(source.entries, _shapes(config, cls), opened)
+        tensors = _tensors(source.entries, shapes, opened)
     except BaseException:
         opened.checkpoint.close()
         raise
@@ -78,14 +79,6 @@ def _lm(
         other = load_config(folder, read_json(folder / "config.json", "give a model folder"))
     config = load_config(opened.folder, opened.config)
     return backbone_config(config, opened.tied(), other)
-
-
-def _shapes(config: Any, cls: Any) -> dict[str, tuple[int, ...]]:
-    """Name -> shape of the causal LM's tensors, built without memory."""
-    import torch
-
-    with torch.device("meta"):
-        return {name: tuple(t.shape) for name, t in cls(config).state_dict().items()}
 
 
 def _tensors(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixlab.checkpoint import Checkpoint, TensorEntry, check_plain, item_size, spell
 from mixlab.models._anatomy import is_vlm, read_anatomy
+from mixlab.models._quiet import quiet
 from mixlab.models.backbone import tied as is_tied
 from mixlab.models.layout._evidence import place_by_names
 from mixlab.models.layout._layout import Layout
@@ -51,7 +52,7 @@ def lm_layout(config: PretrainedConfig, cls: type[PreTrainedModel]) -> Layout:
     import torch
     from transformers.core_model_loading import revert_weight_conversion
 
-    with torch.device("meta"):
+    with quiet(), torch.device("meta"):
         model = cls(config)
     state = {
         name: tensor for name, tensor in model.state_dict().items() if name not in _tied(model)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mixlab.models._quiet import quiet
 from mixlab.models.backbone import register
 
 if TYPE_CHECKING:
@@ -28,9 +29,10 @@ def build_skeleton(folder: Path, config: Mapping[str, Any]) -> tuple[PreTrainedM
     register()
     kind = str(config.get("model_type"))
     try:
-        made: Any = AutoConfig.from_pretrained(
-            folder, trust_remote_code=False, local_files_only=True
-        )
+        with quiet():
+            made: Any = AutoConfig.from_pretrained(
+                folder, trust_remote_code=False, local_files_only=True
+            )
     except Exception as error:  # transformers raises many unrelated classes
         code = ", and its own code is not run" if "auto_map" in config else ""
         return None, f"transformers has no {kind}{code} ({_first_line(error)})"
@@ -38,7 +40,7 @@ def build_skeleton(folder: Path, config: Mapping[str, Any]) -> tuple[PreTrainedM
     if cls is None:
         return None, f"transformers has no model for the type {kind}"
     try:
-        with torch.device("meta"):
+        with quiet(), torch.device("meta"):
             return cls(made), ""
     except Exception as error:  # a tower that needs a package, say
         return None, f"{cls.__name__} cannot be built here ({_first_line(error)})"
