@@ -21,6 +21,7 @@ from mixlab.checkpoint._plain import check_plain, text_part
 from mixlab.checkpoint._reading import read_state
 from mixlab.checkpoint._segments import SEGMENT, SegmentDigest, combine_digest, digest_source
 from mixlab.checkpoint._source import TensorSource
+from mixlab.checkpoint._vocabulary import read_bytes, read_vocabulary
 from mixlab.checkpoint._writing import ShardWriter
 
 __all__ = [
@@ -49,9 +50,11 @@ __all__ = [
     "language_prefix",
     "match_names",
     "plan_shards",
+    "read_bytes",
     "read_header",
     "read_json_object",
     "read_state",
+    "read_vocabulary",
     "spell",
     "tensor_place",
     "tensor_size",

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,9 +13,6 @@ from mixlab.probe._grid import effective_format
 from mixlab.probe._opening import Tensor
 from mixlab.probe._reading import PART, read_float
 from mixlab.probe._streaming import Sums, add_values
-from mixlab.spec import MixlabError
-
-_LIMIT = 200_000_000
 
 
 @dataclass(frozen=True)
@@ -37,43 +31,6 @@ class Tokens:
     mine: int
     its: int
     rows: np.ndarray
-
-
-def read_vocabulary(folder: Path) -> dict[str, int] | None:
-    """Token -> id, from tokenizer.json, else vocab.json and added_tokens.json; None: no file.
-
-    Raises:
-        MixlabError: a file is there and holds no vocabulary.
-    """
-    whole, plain = folder / "tokenizer.json", folder / "vocab.json"
-    path = whole if whole.is_file() else plain
-    if not path.is_file():
-        return None
-    try:
-        if path is plain:
-            tokens = dict(_json(plain))
-            added = folder / "added_tokens.json"
-            tokens.update(_json(added) if added.is_file() else {})
-        else:
-            data = _json(whole)
-            model = data["model"]["vocab"]
-            # A Unigram model lists (token, score) in the order of ids.
-            tokens = (
-                dict(model)
-                if isinstance(model, dict)
-                else {token: row for row, (token, _) in enumerate(model)}
-            )
-            tokens.update({t["content"]: t["id"] for t in data.get("added_tokens") or ()})
-        if not all(isinstance(t, str) and type(row) is int for t, row in tokens.items()):
-            raise ValueError("tokens and ids are not text and whole numbers")
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, MixlabError):
-            raise
-        raise MixlabError(
-            f"{path}: no tokenizer that can be read ({type(error).__name__}: {error}); copy or "
-            "download the file again"
-        ) from error
-    return tokens
 
 
 def compare_tokens(mine: Mapping[str, int] | None, its: Mapping[str, int] | None) -> Tokens | None:
@@ -133,9 +90,3 @@ def _runs(rows: np.ndarray, longest: int) -> list[tuple[int, int]]:
             for a in range(int(run[0]), int(run[-1]) + 1, longest)
         ]
     return found
-
-
-def _json(path: Path) -> Any:
-    if path.stat().st_size > _LIMIT:
-        raise MixlabError(f"{path}: longer than {_LIMIT} bytes; is it the right file?")
-    return json.loads(path.read_text(encoding="utf-8"))

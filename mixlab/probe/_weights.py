@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from mixlab.checkpoint import is_vocabulary
+from mixlab.checkpoint import is_vocabulary, read_vocabulary
 from mixlab.probe._directions import measure_directions
 from mixlab.probe._low_rank import LowRank, measure_low_rank
 from mixlab.probe._opening import Opened, Tensor, open_models
 from mixlab.probe._permuted import Neurons, match_neurons
 from mixlab.probe._reading import read_matrix
-from mixlab.probe._rows import Tokens, compare_tokens, read_vocabulary, sum_table
+from mixlab.probe._rows import Tokens, compare_tokens, sum_table
 from mixlab.probe._streaming import Sums, sum_tensor
 from mixlab.probe._thresholds import Thresholds
 

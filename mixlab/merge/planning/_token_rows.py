@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mixlab.checkpoint import TensorEntry
+from mixlab.checkpoint import TensorEntry, read_vocabulary
 from mixlab.merge._plan import PickedRows, VocabularyRows
 from mixlab.merge.planning._mistakes import Mistakes
-from mixlab.merge.planning._tokenizers import read_vocabulary, same_tokenizer
+from mixlab.merge.planning._tokenizers import same_tokenizer
 from mixlab.spec import MixlabError
 
 # Below this share of the smaller vocabulary two tokenizers are of two kinds, and an equal string
