@@ -8,6 +8,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from mixlab.models._anatomy import read_anatomy, text_config
+from mixlab.models._classes import causal_class, model_class
 from mixlab.models._kin import ROPE_OF_IMAGES, Kin, kin
 from mixlab.models.backbone._register import register
 from mixlab.spec import MixlabError
@@ -63,8 +64,8 @@ def backbone_config(
             named), or there is no causal decoder.
     """
     text = text_config(config)
-    vlm_class = vlm_class or _vlm_class(config)
-    own = _causal_class(type(text))
+    vlm_class = vlm_class or model_class(config, config.architectures)
+    own = causal_class(type(text))
     related = kin(text) if own is None else None
     made: Any
     if reference_config is not None:
@@ -89,12 +90,13 @@ def backbone_config(
     if made is None:
         made, cls = _generic(config, text, tied, vlm_class)
     else:
-        cls = _causal_class(type(made))
-        if cls is None:
+        own = causal_class(type(made))
+        if own is None:
             raise MixlabError(
                 f"transformers has no causal class for {type(made).__name__}; give a reference "
                 "that is a causal language model"
             )
+        cls = own
         _undo_after_head(made, vlm_class)
     made.tie_word_embeddings = tied
     made.architectures = [cls.__name__]
@@ -109,7 +111,7 @@ def backbone_config(
 def natural_type(config: PretrainedConfig) -> str | None:
     """Model type of the LM family whose function the text config describes; None for no family."""
     text = text_config(config)
-    if _causal_class(type(text)) is not None:
+    if causal_class(type(text)) is not None:
         return str(text.model_type)
     related = kin(text)
     return None if related is None else related.model_type
@@ -229,30 +231,6 @@ def _generic(
         **tokens,
     )
     return made, BackboneForCausalLM
-
-
-def _vlm_class(config: PretrainedConfig) -> Any:
-    import transformers
-    from transformers.models.auto import modeling_auto as auto
-
-    for name in config.architectures or []:
-        found = getattr(transformers, name, None)
-        if isinstance(found, type):
-            return found
-    for mapping in (auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, auto.MODEL_FOR_CAUSAL_LM_MAPPING):
-        if type(config) in mapping:
-            cls: Any = mapping[type(config)]
-            return cls[0] if isinstance(cls, tuple) else cls
-    return None
-
-
-def _causal_class(config_class: type) -> Any:
-    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
-
-    if config_class not in MODEL_FOR_CAUSAL_LM_MAPPING:
-        return None
-    cls: Any = MODEL_FOR_CAUSAL_LM_MAPPING[config_class]
-    return cls[0] if isinstance(cls, tuple) else cls
 
 
 def _config_class(model_type: str) -> Any:

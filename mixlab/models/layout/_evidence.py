@@ -10,8 +10,6 @@ from mixlab.models.layout._group import Group
 from mixlab.models.layout._layout import Layout
 from mixlab.spec import MixlabError
 
-_PARTS = ("text_config", "llm_config", "language_config")
-
 
 def place_by_names(
     entries: Mapping[str, TensorEntry], config: Mapping[str, Any], tied: bool | None, why: str

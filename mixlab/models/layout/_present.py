@@ -214,14 +214,14 @@ class _Builder:
         if its.conversion is None:
             self._aliases[stored] = self._layout.entries[its.stored[0]]
             return
+        if stored in self._made:
+            return
         # One work for all that the group gives, so that it is done once.
-        siblings = {
-            one.stored[0]: one.names[0]
-            for one in self._like.groups
-            if one.conversion is None and one.names[0] in its.names
+        theirs = {
+            name: self._like.by_name[name] for name in its.names if name in self._like.by_name
         }
-        if stored not in self._made:
-            self._work(_Renamed(its.stored, its, siblings))
+        siblings = {one.stored[0]: name for name, one in theirs.items() if one.conversion is None}
+        self._work(_Renamed(its.stored, its, siblings))
 
     def _work(self, work: _Work) -> None:
         import torch

@@ -111,8 +111,8 @@ class _Renames:
             return None, None, "", ""
         if pattern is None:
             return target, None, "", ""
-        converter = self._converter(apply_renamings(stored, self._renamings), pattern)
-        return target, converter, pattern, apply_renamings(stored, self._renamings)
+        before = apply_renamings(stored, self._renamings)
+        return target, self._converter(before, pattern), pattern, before
 
     def _converter(self, name: str, pattern: str) -> Any:
         # Parts of a model may have rules of one pattern; the first that takes the name is meant.

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mixlab.models._classes import model_class
 from mixlab.models._quiet import quiet
 from mixlab.models.backbone import register
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
 
 def build_skeleton(folder: Path, config: Mapping[str, Any]) -> tuple[PreTrainedModel | None, str]:
@@ -44,24 +45,6 @@ def build_skeleton(folder: Path, config: Mapping[str, Any]) -> tuple[PreTrainedM
             return cls(made), ""
     except Exception as error:  # a tower that needs a package, say
         return None, f"{cls.__name__} cannot be built here ({_first_line(error)})"
-
-
-def model_class(config: PretrainedConfig, named: object = None) -> type[PreTrainedModel] | None:
-    """The class for a config: one of the `named` architectures, or the auto classes' choice."""
-    import transformers
-    from transformers.models.auto import modeling_auto as auto
-
-    for name in named if isinstance(named, list) else ():
-        found = getattr(transformers, str(name), None)
-        if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
-            of = getattr(found, "config_class", None)
-            if isinstance(of, type) and isinstance(config, of):
-                return found
-    for mapping in (auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, auto.MODEL_FOR_CAUSAL_LM_MAPPING):
-        if type(config) in mapping:
-            cls: Any = mapping[type(config)]
-            return cls[0] if isinstance(cls, tuple) else cls
-    return None
 
 
 def _first_line(error: Exception) -> str:
