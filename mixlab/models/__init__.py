@@ -4,6 +4,7 @@ from mixlab.models._images import ImageInput, ImageReader
 from mixlab.models._loading import LoadedModel, load_encoder, load_model
 from mixlab.models._pair import PairReport, check_pair
 from mixlab.models._prompt import Example, Prompt, PromptEncoder
+from mixlab.models._quiet import quiet
 from mixlab.models._saving import save_model_folder
 from mixlab.models.backbone import (
     Difference,
@@ -34,6 +35,7 @@ __all__ = [
     "extract_backbone",
     "load_encoder",
     "load_model",
+    "quiet",
     "register",
     "save_model_folder",
     "splice_backbone",

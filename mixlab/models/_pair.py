@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from mixlab.models._loading import LoadedModel
 
 
+# In what a VLM's class and its language model's differ however they were trained.
+_BY_CLASS = ("mrope", "logit_scale", "final_logit_softcapping")
+
+
 @dataclass(frozen=True)
 class PairReport:
     """A pair that fits.
@@ -38,11 +42,19 @@ class PairReport:
 
 
 def check_pair(
-    vlm: LoadedModel | PreTrainedModel, reference: LoadedModel | PreTrainedModel
+    vlm: LoadedModel | PreTrainedModel,
+    reference: LoadedModel | PreTrainedModel,
+    *,
+    same_function: bool = False,
 ) -> PairReport:
     """Compare the backbone with the reference: tensors, config, and tokens where both are loaded.
 
     The VLM may have more rows in its vocabulary than the reference (image tokens, padding).
+
+    Args:
+        same_function: refuse differences in function too, but for those in which a VLM's class
+            and its language model's differ however they were trained: a gap between models that
+            compute other functions from equal weights is no loss.
 
     Raises:
         MixlabError: they can't be merged: names, shapes, depth, heads, activation, tied head or
@@ -67,8 +79,9 @@ def check_pair(
     if all(encoders):
         found += _tokens(*encoders, _rows(theirs))
     functions = tuple(d for d in differences if d.kind == "function")
-    if found:
-        found += [str(difference) for difference in functions]
+    refused = [d for d in functions if d.field not in _BY_CLASS] if same_function else []
+    if found or refused:
+        found += [str(difference) for difference in (functions if found else refused)]
         raise MixlabError(
             f"the backbone of {_name(vlm)} and the reference {_name(reference)} do not match in "
             f"{len(found)} ways:\n  " + "\n  ".join(found) + "\n"

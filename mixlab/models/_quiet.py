@@ -7,12 +7,16 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Set transformers' logging to errors and its bars off, and both back at the end."""
+def quiet(*, errors: bool = True) -> Iterator[None]:
+    """Set transformers' logging to errors and its bars off, and both back at the end.
+
+    Args:
+        errors: whether it may still log those; without, what it raises is all that is heard.
+    """
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
+    logging.set_verbosity(logging.ERROR if errors else logging.CRITICAL)
     logging.disable_progress_bar()
     try:
         yield

@@ -177,7 +177,7 @@ class Rooms:
         vlm = job.kind == "start"
         loaded = models.load_model(self._pair["vlm"]) if vlm else self._reference
         if job.kind == "reference":
-            models.check_pair(models.load_model(self._pair["vlm"]), loaded)
+            models.check_pair(models.load_model(self._pair["vlm"]), loaded, same_function=True)
         elif job.kind == "placebo":
             tasks = [score.load_task(task) for task in self._pair["placebo"]]
         scorer = self._scorer(loaded, ["dev", "test"], ["image", "permuted"], tasks)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +50,9 @@ def load_on_meta(folder: Path, target: Path) -> LoadingReport:
     found = _class(config, name)
     if not hasattr(found, "from_pretrained"):
         return LoadingReport(why_not=f"transformers has no class {name}")
-    with _quiet():
+    from mixlab.models import quiet
+
+    with quiet(errors=False):
         wrong = _keys(found, folder)
         same = wrong and name == _architecture(read_json(target / "config.json", "merge again"))
         own = _keys(found, target) if same else set()
@@ -90,18 +91,3 @@ def _keys(found: Any, folder: Path) -> set[str]:
         for what in ("missing_keys", "unexpected_keys", "mismatched_keys")
         for key in info[what]
     }
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    from transformers.utils import logging
-
-    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-        if bars:
-            logging.enable_progress_bar()
