@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -69,25 +70,23 @@ def verify_merge(
             return None
         return verify(out, plan, sample=sample, seed=seed, threads=threads, progress=progress)
 
-    try:
-        with asked.plan():
-            pass
-    except MixlabError as error:
-        names = _mergekit_inputs(recipe) if mergekit else _own_inputs(recipe, filled)
-        lost = [name for name in names if not _found(name)]
-        if not lost:
-            raise
-        raise MixlabError(
-            f"{out}: inputs are not where they were: {', '.join(lost)}. Give the new place of each "
-            f"with --model {lost[0]}=DIR, in Python models={{{lost[0]!r}: DIR}}\n{error}"
-        ) from None
-    if "stages" in recipe:
+    with ExitStack() as opened:
+        try:
+            plan = opened.enter_context(asked.plan())
+        except MixlabError as error:
+            names = _mergekit_inputs(recipe) if mergekit else _own_inputs(recipe, filled)
+            lost = [name for name in names if not _found(name)]
+            if not lost:
+                raise
+            raise MixlabError(
+                f"{out}: inputs are not where they were: {', '.join(lost)}. Give the new place of "
+                f"each with --model {lost[0]}=DIR, in Python models={{{lost[0]!r}: DIR}}\n{error}"
+            ) from None
+        report = None if "stages" in recipe else run(plan, out)
+    if report is None:
         from mixlab.merge.mergekit_yaml import run_mergekit
 
         report = run_mergekit(recipe, out, run, seed=marker["seed"])
-    else:
-        with asked.plan() as plan:
-            report = run(plan, out)
     assert report is not None
     return report
 
