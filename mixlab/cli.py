@@ -30,13 +30,27 @@ app.add_typer(testbed, name="testbed")
 app.add_typer(mix, name="mix")
 app.add_typer(backbone, name="backbone")
 
+# Options that several commands have.
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", help="Change one value: a.b=c. May be repeated.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; write nothing.")]
+VerifyAfter = Annotated[
+    bool, typer.Option("--verify", help="Then compare all tensors again; load it.")
+]
+Threads = Annotated[int | None, typer.Option(help="Of computation [one a core, at most 8].")]
+Link = Annotated[
+    bool, typer.Option("--link", help="Hard-link unchanged files (an edit of one edits both).")
+]
+AllowNonfinite = Annotated[
+    bool, typer.Option("--allow-nonfinite", help="Count NaN and infinity; do not stop.")
+]
+
 
 @app.command()
 def sweep(
     file: Annotated[Path, typer.Argument(help="The sweep file.")],
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Change one value: a.b=c. May be repeated.")
-    ] = None,
+    set_: Changes = None,
     out: Annotated[Path | None, typer.Option(help="The study's folder [studies/NAME].")] = None,
     trials: Annotated[
         int | None, typer.Option(help="How many recipes the sampler chooses.")
@@ -91,13 +105,9 @@ def merge(
     model: Annotated[
         list[str] | None, typer.Option(help="Fill a recipe's placeholder: vlm=DIR. Repeatable.")
     ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Change one value: a.b=c. May be repeated.")
-    ] = None,
+    set_: Changes = None,
     seed: Annotated[int | None, typer.Option(help="Of random methods [the recipe's].")] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done; write nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     full: Annotated[
         bool, typer.Option("--full", help="With --dry-run: a line for every tensor.")
     ] = False,
@@ -107,18 +117,12 @@ def merge(
     verify_all: Annotated[
         bool, typer.Option("--verify-all", help="The same with all tensors.")
     ] = False,
-    threads: Annotated[
-        int | None, typer.Option(help="Of computation [one a core, at most 8].")
-    ] = None,
+    threads: Threads = None,
     max_shard_size: Annotated[
         str | None, typer.Option(help="Of output files, such as 5GB [files as the target's].")
     ] = None,
-    link: Annotated[
-        bool, typer.Option("--link", help="Hard-link unchanged files (an edit of one edits both).")
-    ] = False,
-    allow_nonfinite: Annotated[
-        bool, typer.Option("--allow-nonfinite", help="Count NaN and infinity; do not stop.")
-    ] = False,
+    link: Link = False,
+    allow_nonfinite: AllowNonfinite = False,
     list_: Annotated[
         bool, typer.Option("--list", help="Show packaged recipes and methods.")
     ] = False,
@@ -141,8 +145,7 @@ def merge(
     models = _pairs(model or [])
     asked: str | dict[str, Any] | None = recipe
     if vlm is not None and reference is not None:
-        with _kept_for_good():
-            import transformers.generation.utils  # noqa: F401  a second quicker here than later
+        _import_transformers()
         asked, out = pair_recipe(vlm, reference, alpha=alpha, method=method), _only(recipe, out)
     elif vlm or reference or alpha is not None or method:
         raise MixlabError("--vlm and --reference go together, and --alpha and --method with them")
@@ -197,9 +200,7 @@ def verify(
         list[str] | None,
         typer.Option(help="An input that moved: NAME=DIR, NAME as in the recipe. Repeatable."),
     ] = None,
-    threads: Annotated[
-        int | None, typer.Option(help="Of computation [one a core, at most 8].")
-    ] = None,
+    threads: Threads = None,
 ) -> None:
     """Compute tensors of a finished merge again from its inputs, and compare bit for bit.
 
@@ -248,6 +249,12 @@ def _kept_for_good() -> Iterator[None]:
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
         if collecting:
             gc.enable()
+
+
+def _import_transformers() -> None:
+    """Where it will be needed: a second quicker here than later."""
+    with _kept_for_good():
+        import transformers.generation.utils  # noqa: F401
 
 
 @contextmanager
@@ -365,9 +372,7 @@ def arm(
 @mix.command()
 def show(
     file: Annotated[Path, typer.Argument(help="The mix, such as data_mixes/testbed.yaml.")],
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Change one value: a.b=c. May be repeated.")
-    ] = None,
+    set_: Changes = None,
     pair: Annotated[str, typer.Option(help="Pair whose tokenizer counts.")] = "testbed",
     steps: Annotated[int, typer.Option(help="Optimizer steps.")] = 100,
     tokens: Annotated[int, typer.Option(help="Supervised tokens a step.")] = 512,
@@ -391,27 +396,20 @@ def extract(
     reference: Annotated[
         str | None, typer.Option(help="A language model's folder: written in its class.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done; write nothing.")
-    ] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Then compare all tensors again; load it.")
-    ] = False,
-    threads: Annotated[int | None, typer.Option(help="[one a core, at most 8]")] = None,
+    dry_run: DryRun = False,
+    verify: VerifyAfter = False,
+    threads: Threads = None,
     max_shard_size: Annotated[
         str | None, typer.Option(help="Of output files, such as 5GB [5GB].")
     ] = None,
-    allow_nonfinite: Annotated[
-        bool, typer.Option("--allow-nonfinite", help="Count NaN and infinity; do not stop.")
-    ] = False,
+    allow_nonfinite: AllowNonfinite = False,
 ) -> None:
     """Write the language model inside a VLM as a stand-alone one, with its own embeddings.
 
     Example: mixlab backbone extract models/my-vlm models/my-vlm-backbone
     """
+    _import_transformers()
     with _kept_for_good():
-        import transformers.generation.utils  # noqa: F401  a second quicker here than later
-
         from mixlab.merge import MergeDisplay, extract_checkpoint, preview_backbone
 
     if dry_run:
@@ -436,30 +434,21 @@ def splice(
     vlm: Annotated[str, typer.Argument(help="The VLM's folder.")],
     lm: Annotated[str, typer.Argument(help="The language model that is put into it.")],
     out: Annotated[Path, typer.Argument(help="The new VLM's folder.")],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done; write nothing.")
-    ] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Then compare all tensors again; load it.")
-    ] = False,
-    threads: Annotated[int | None, typer.Option(help="[one a core, at most 8]")] = None,
+    dry_run: DryRun = False,
+    verify: VerifyAfter = False,
+    threads: Threads = None,
     max_shard_size: Annotated[
         str | None, typer.Option(help="Of output files, such as 5GB [files as the VLM's].")
     ] = None,
-    link: Annotated[
-        bool, typer.Option("--link", help="Hard-link unchanged files (an edit of one edits both).")
-    ] = False,
-    allow_nonfinite: Annotated[
-        bool, typer.Option("--allow-nonfinite", help="Count NaN and infinity; do not stop.")
-    ] = False,
+    link: Link = False,
+    allow_nonfinite: AllowNonfinite = False,
 ) -> None:
     """Write a VLM with another language model in the place of its own; all else stays.
 
     Example: mixlab backbone splice models/my-vlm models/tuned-backbone models/my-vlm-2
     """
+    _import_transformers()
     with _kept_for_good():
-        import transformers.generation.utils  # noqa: F401  a second quicker here than later
-
         from mixlab.merge import MergeDisplay, preview_backbone, splice_checkpoint
 
     if dry_run:
